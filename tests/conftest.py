@@ -118,6 +118,16 @@ def with_the_block_of(name, make):
     return pytest.fixture(fixture, name=name)
 
 
+def of(module, name, *words):
+    """What makes one of a @name of the @module, which only a test that asks for one imports."""
+    return lambda: getattr(importlib.import_module(module), name)(*words)
+
+
 directory = with_the_block_of("directory", tempfile.TemporaryDirectory)
 group = with_the_block_of("group", support.Group)
-node = with_the_block_of("node", lambda: importlib.import_module("slurm_node").Node())
+node = with_the_block_of("node", of("slurm_node", "Node"))
+log = with_the_block_of("log", of("events_common", "Log"))
+gpu = with_the_block_of("gpu", of("copies_common", "Gpu"))
+storage = with_the_block_of("storage", of("mounted", "Mounted"))
+one, two, three, four = (with_the_block_of(name, of("cluster_servers", "Cluster", count))
+                         for count, name in enumerate(("one", "two", "three", "four"), 1))

@@ -104,10 +104,8 @@ def test_iterable_data_sets_are_each_node_s_own():
 
 @support.whole
 def test_a_node_whose_samples_nobody_takes():
-    """
-    It asks nobody for a while; who comes meanwhile gets what he gets without.  Its servers are
-    full soon, and what they lose was taken by nobody.
-    """
+    """It asks nobody for a while; who comes meanwhile gets what he gets without.  Its servers are
+    full soon, and what they lose was taken by nobody."""
     options = ("--items", 800, "--floats", 150000, "--cost", 2, "--epochs", 3)
     with site(2, words=("--memory", "64M")) as some:
         others = []

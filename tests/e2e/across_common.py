@@ -49,12 +49,10 @@ def servers(some, number):
 
 
 class Run:
-    """
-    One job on each node of @some, or @each, or on those of @numbers only; what they delivered and
-    counted.  @meanwhile(run, where, started) is called when all have been started; they wait at the
-    fourth meeting, and at their end, until it says leave(where) if they are @held.  @apart(number) are
-    further options and variables of the jobs of that node.
-    """
+    """One job on each node of @some, or @each, or on those of @numbers only; what they delivered
+    and counted.  @meanwhile(run, where, started) is called when all have been started; they wait at
+    the fourth meeting, and at their end, until it says leave(where) if they are @held.
+    @apart(number) are further options and variables of the jobs of that node."""
 
     def __init__(self, some, *options, each=1, across="nodes", library=None, meanwhile=None,
                  held=False, numbers=None, apart=lambda number: ((), {}), **more):
@@ -88,10 +86,8 @@ class Run:
     # ---- what was delivered ----
 
     def expect(self, other):
-        """
-        Each delivered what the same one of @other did, losses to the last bit; or of without() what the
-        only one did.
-        """
+        """Each delivered what the same one of @other did, losses to the last bit; or of without()
+        what the only one did."""
         assert len(other.delivered) in (1, len(self.delivered))
         for mine, its in zip(self.delivered, itertools.cycle(other.delivered)):
             assert mine == its
@@ -155,10 +151,8 @@ _without = {}  # by its options: one Run for all tests
 
 
 def without(some, *options):
-    """
-    The Run of one job that asks no other node: what all jobs with these @options get, whatever an item
-    costs.
-    """
+    """The Run of one job that asks no other node: what all jobs with these @options get, whatever
+    an item costs."""
     if options not in _without:
         _without[options] = Run(some, *options, "--cost", 0, across="off", numbers=[0])
     return _without[options]
@@ -166,11 +160,9 @@ def without(some, *options):
 
 @contextlib.contextmanager
 def watched():
-    """
-    A @meanwhile for one Run that is held: from the second epoch on a job of each node that does
-    nothing, to the end of the block.  Where none is left, the table of the helper goes as well, with
-    its counts.
-    """
+    """A @meanwhile for one Run that is held: from the second epoch on a job of each node that does
+    nothing, to the end of the block.  Where none is left, the table of the helper goes as well,
+    with its counts."""
     with contextlib.ExitStack() as watchers:
         def meanwhile(run, where, started):
             support.wait_until(lambda: all(process.poll() is not None or meeting.has_come(where, process, 1)
@@ -185,10 +177,8 @@ def watched():
 
 
 def between(*actions):
-    """
-    Jobs with --scenes wait within each epoch, with batches on their way to them: there the next of
-    @actions(run) happens, and then they go on.
-    """
+    """Jobs with --scenes wait within each epoch, with batches on their way to them: there the next
+    of @actions(run) happens, and then they go on."""
     def meanwhile(run, where, started):
         for number, action in enumerate(actions, 1):
             support.wait_until(

@@ -98,8 +98,7 @@ def test_a_node_that_is_cut_off_and_mended_changes_nothing():
 def test_a_secret_that_is_exchanged_while_samples_travel():
     with site(2) as some:
         path = os.path.join(some.cluster, "secret")
-        with open(path, encoding="ascii") as file:
-            old = file.read().strip()
+        old = support.read(path).strip()
         first = []
 
         def exchange(*secrets):
@@ -187,10 +186,8 @@ def library_with(some, point, times):
 
 @support.whole
 def test_a_helper_that_is_killed_changes_nothing():
-    """
-    At each step, or without --whole at every third; jobs go on without, and start another one when it
-    is time to.
-    """
+    """At each step, or without --whole at every third; jobs go on without, and start another one
+    when it is time to."""
     with site(2) as some:
         for point, times in STEPS if support.WHOLE else STEPS[::3]:
             with library_with(some, point, times) as library:

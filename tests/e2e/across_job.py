@@ -19,10 +19,8 @@ import meeting
 
 
 class Costly(aligned_job.Items):
-    """
-    @cost_ms of CPU time for each item, which has @floats numbers and @directory's files; with
-    @of_node it is another one on each node.
-    """
+    """@cost_ms of CPU time for each item, which has @floats numbers and @directory's files; with
+    @of_node it is another one on each node."""
 
     def __init__(self, count, cost_ms, floats, directory, of_node):
         super().__init__(count)
@@ -67,13 +65,8 @@ def main():
     parser.add_argument("--files", help="directory to read the items from")
     parser.add_argument("--node", action="store_true", help="items that depend on the node")
     parser.add_argument("--iterable", action="store_true")
-    parser.add_argument("--no-model", action="store_true")
     parser.add_argument("--scenes", action="store_true", help="one behind the first batch of each epoch")
     parser.add_argument("--seed", type=int, default=None, help="of the job itself")
-    parser.add_argument("--apart", action="store_true", help="epochs do not wait for other jobs")
-    parser.add_argument("--pause", type=float, default=0, help="seconds for each batch")
-    parser.add_argument("--until", help="no further epoch once there is this file")
-    parser.add_argument("--done", help="file to make behind the last epoch")
     options = parser.parse_args()
     meeting.arrive()
     torch.set_num_threads(1)
@@ -82,22 +75,16 @@ def main():
     data = Costly(options.items, options.cost, options.floats, options.files, options.node)
     loader = DataLoader(Stream(data) if options.iterable else data, batch_size=options.batch,
                         shuffle=not options.iterable, num_workers=options.workers)
-    model = None if options.files or options.no_model else aligned_job.Model()
+    model = None if options.files else aligned_job.Model()
     for epoch in range(options.epochs):
-        if options.until and os.path.exists(options.until):
-            break
-        if not options.apart:
-            meeting.arrive()
+        meeting.arrive()
         for number, batch in enumerate(loader):
             if options.scenes and number == 0:
                 meeting.scene()
             aligned_job.show(epoch, batch)
             if model:
                 print("loss", model.step(batch))
-            time.sleep(options.pause)
         sys.stdout.flush()
-    if options.done:
-        os.mkdir(options.done)
     meeting.part()
     print("~ cpu", sum(time.process_time() for _ in "1"), flush=True)
 

@@ -35,8 +35,7 @@ def write(directory, files):
     for path, text in files.items():
         path = os.path.join(directory, path)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w") as f:
-            f.write(text)
+        support.write(path, text)
     return directory
 
 
@@ -148,8 +147,7 @@ def test_words_behind_the_program_are_not_options():
 
 
 def test_program_on_standard_input():
-    with open(CHILD) as f:
-        text = f.read()
+    text = support.read(CHILD)
     for command in ([PYTHON], [PYTHON, "-"], [PYTHON, "-", "facts", "-I"]):
         outcomes = [subprocess.run(command, input=text, text=True, env=environment(preload),
                                    stdout=subprocess.PIPE).stdout for preload in ("", LIBRARY)]
@@ -177,8 +175,7 @@ def test_nothing_in_the_environment():
 def test_interactive():
     """A startup file and a prompt."""
     startup = os.path.join(scratch.name, "startup.py")
-    with open(startup, "w") as f:
-        f.write("print('started')\n")
+    support.write(startup, "print('started')\n")
     script = "import os, sys; print(sys.path, os.environ.get('PYTHONPATH'))\n"
     texts = [subprocess.run([PYTHON, "-i", "-q"], input=script, text=True,
                             env=environment(preload, PYTHONSTARTUP=startup),

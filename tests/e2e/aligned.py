@@ -85,10 +85,8 @@ def test_two_and_four_jobs_share_and_get_what_each_gets_alone():
 
 
 def test_who_finds_a_whole_batch_in_the_making_makes_one_that_is_queued():
-    """
-    Batches of one sample: whoever only took it or waited for it would begin the next one together
-    with the other, and no two samples would ever be in the making at the same time.
-    """
+    """Batches of one sample: whoever only took it or waited for it would begin the next one
+    together with the other, and no two samples would ever be in the making at the same time."""
     with tempfile.TemporaryFile("w+") as notes, aligned(TSSHIM_VERIFY="0") as group, \
             meeting.of(2) as where:
         command = job("--batch", 1, "--items", 24, "--epochs", 1, "--prefetch", 24,

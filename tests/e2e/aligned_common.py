@@ -82,11 +82,9 @@ FILLED = "/dev/shm/filled"
 
 
 def full_dev_shm(until, command, *options):
-    """
-    The aligned job @command, twice, in a /dev/shm of their own of which all but 1 MB, which
+    """The aligned job @command, twice, in a /dev/shm of their own of which all but 1 MB, which
     Python's semaphores need, is taken when the shell command @until ends; without one, before they
-    start.  Gives (outcomes, what both said on stderr).
-    """
+    start.  Gives (outcomes, what both said on stderr)."""
     if os.getuid() != 0 or run(["unshare", "--mount", "true"]).status != 0:
         raise support.Skip("namespaces", "needs root and unshare")
     # By halves of what is left, for the jobs may take more meanwhile.
@@ -105,6 +103,5 @@ def full_dev_shm(until, command, *options):
         assert outcome.status == 0, outcome.errors[-2000:]
         outcomes = []
         for name in ("one", "two"):
-            with open(os.path.join(out, name)) as file:
-                outcomes.append(support.Outcome(0, file.read(), ""))
+            outcomes.append(support.Outcome(0, support.read(os.path.join(out, name)), ""))
     return outcomes, outcome.errors

@@ -40,8 +40,7 @@ class Inputs:
         return os.path.join(self.directory.name, "%03d" % number)
 
     def write(self, number, text):
-        with open(self.path(number), "w") as file:
-            file.write("%s %d" % (text, number))
+        support.write(self.path(number), "%s %d" % (text, number))
 
     def command(self, *options):
         return job("--files", self.directory.name, "--epochs", 1, *options)
@@ -101,8 +100,7 @@ def changes():
             file.write(b"FIRST")
 
     def replace(path):
-        with open(path + ".new", "wb") as file:
-            file.write(b"other")
+        support.write(path + ".new", b"other")
         os.rename(path + ".new", path)
 
     def store(path):
@@ -179,8 +177,7 @@ def test_a_relative_name_that_is_read_once_leads_where_each_job_is():
     settings = {"TSSHIM_ALIGN": "7", "TSSHIM_VERIFY": "0", "TSSHIM_TEST_YOUNG_INPUTS": "1"}
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         for number, directory in enumerate((one, other)):
-            with open(os.path.join(directory, "offset"), "w") as file:
-                file.write(str(number))
+            support.write(os.path.join(directory, "offset"), str(number))
             with Group(support.TEST_LIBRARY, **settings) as group:
                 expected.append(samples(run(command, group.environment(), cwd=directory)))
         with Group(support.TEST_LIBRARY, **settings) as group:

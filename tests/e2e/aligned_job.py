@@ -46,10 +46,8 @@ class Items(Dataset):
 
 
 class Noted(Items):
-    """
-    Writes down who begins and ends which item.  As long as there are enough that nobody has begun
-    an item ends only when another process has begun one as well.
-    """
+    """Writes down who begins and ends which item.  As long as there are enough that nobody has
+    begun an item ends only when another process has begun one as well."""
 
     FREE = 6
 

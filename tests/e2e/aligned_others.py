@@ -90,15 +90,13 @@ if __name__ == "__main__":
 scratch = tempfile.TemporaryDirectory(prefix="tsshim-others-")
 for package, text in FAKES.items():
     os.makedirs(os.path.join(scratch.name, package))
-    with open(os.path.join(scratch.name, package, "__init__.py"), "w") as file:
-        file.write(text)
+    support.write(os.path.join(scratch.name, package, "__init__.py"), text)
 
 
 def program(text, *arguments):
     """The command line of a program."""
     path = os.path.join(scratch.name, "program.py")
-    with open(path, "w") as file:
-        file.write(text)
+    support.write(path, text)
     return [support.torch_python() if "torch" in text or "adapters" in text else PYTHON, path,
             *map(str, arguments)]
 

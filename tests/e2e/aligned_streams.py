@@ -25,10 +25,8 @@ def alone(kind, *options):
 
 
 def two(kind, *options, others=("--batch", 12), **settings):
-    """
-    (what two jobs delivered that differ in all but the data, outcomes, items shared); those made
-    and those shared are all that were delivered, or made ahead for nobody.
-    """
+    """(what two jobs delivered that differ in all but the data, outcomes, items shared); those made
+    and those shared are all that were delivered, or made ahead for nobody."""
     commands = [job(kind, "--seed", 1, *options), job(kind, "--seed", 2, *options, *others)]
     with aligned(**settings) as group:
         outcomes = together(commands, group)

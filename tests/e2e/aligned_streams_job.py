@@ -39,6 +39,7 @@ class Drawing(IterableDataset):
 
     def __init__(self, options):
         self.rng = random.Random(options.seed)
+        self.epochs = self.given = 0
 
     def numbers(self):
         numbers = list(range(ITEMS))
@@ -54,10 +55,6 @@ class Drawing(IterableDataset):
 class Counting(Drawing):
     """Is another one after each iteration, and after each item of it."""
 
-    def __init__(self, options):
-        super().__init__(options)
-        self.epochs = self.given = 0
-
     def __iter__(self):
         self.epochs += 1
         for number in self.numbers():
@@ -68,10 +65,6 @@ class Counting(Drawing):
 class Epochs(Drawing):
     """Counts its iterations, as what is shuffled anew in each of them does."""
 
-    def __init__(self, options):
-        super().__init__(options)
-        self.epochs = 0
-
     def __iter__(self):
         self.epochs += 1
         for number in self.numbers():
@@ -80,10 +73,6 @@ class Epochs(Drawing):
 
 class Ending(Drawing):
     """Is another one after the last item of an iteration."""
-
-    def __init__(self, options):
-        super().__init__(options)
-        self.epochs = 0
 
     def __iter__(self):
         for number in self.numbers():

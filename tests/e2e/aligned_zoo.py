@@ -138,10 +138,8 @@ def test_epochs_that_the_sampler_is_not_told():
 
 @support.whole
 def test_what_is_told_late():
-    """
-    Workers begin with what the trainer knew of the data set.  Nothing of that may be too old, or
-    kept behind the epoch.
-    """
+    """Workers begin with what the trainer knew of the data set.  Nothing of that may be too old, or
+    kept behind the epoch."""
     for told in ("worker", "sampler", "epoch"):
         commands = [job("Told", "--told", told, "--factor", factor) for factor in (2, 2, 3)]
         with aligned() as group:

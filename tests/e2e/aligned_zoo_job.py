@@ -30,7 +30,17 @@ costs.install()
 ITEMS = 48
 
 
-class Own(Dataset):
+class Many(Dataset):
+    """Has as many items as all of them."""
+
+    def __init__(self, options):
+        pass
+
+    def __len__(self):
+        return ITEMS
+
+
+class Own(Many):
     """Draws by all kinds of generators, each seeded with what the job was given."""
 
     kept = numpy.random.RandomState(5)
@@ -44,9 +54,6 @@ class Own(Dataset):
         self.torch = torch.Generator()
         self.torch.manual_seed(seed)
         self.lazy = None
-
-    def __len__(self):
-        return ITEMS
 
     def all(self):
         return [*self.numpy, *self.again["others"]]
@@ -68,7 +75,7 @@ class Own(Dataset):
 
 
 
-class Strange(Dataset):
+class Strange(Many):
     """Draws by a generator that cannot be seeded, among others that can."""
 
     class Generator(random.Random):
@@ -81,15 +88,12 @@ class Strange(Dataset):
         self.event = threading.Event()  # cannot be told either, and is met before
         self.parts = {"strange": self.Generator(options.seed), "known": random.Random(options.seed)}
 
-    def __len__(self):
-        return ITEMS
-
     def __getitem__(self, index):
         self.parts["strange"].random()
         return {"index": index, "x": torch.tensor([self.parts["known"].random()])}
 
 
-class Locked(Dataset):
+class Locked(Many):
     """Guards its items by locks; one that is held from the beginning they do without."""
 
     def __init__(self, options):
@@ -98,35 +102,26 @@ class Locked(Dataset):
         if options.held is not None:
             self.locks[options.held].acquire()
 
-    def __len__(self):
-        return ITEMS
-
     def __getitem__(self, index):
         with self.free[0], self.free[-1] if len(self.free) > 1 else contextlib.nullcontext():
             return {"index": index, "x": torch.rand(8)}
 
 
-class Array(Dataset):
+class Array(Many):
     """Holds numbers: to name it, it is looked up whether these are a file's."""
 
     def __init__(self, options):
         self.numbers = numpy.arange(ITEMS, dtype=numpy.float32)
 
-    def __len__(self):
-        return ITEMS
-
     def __getitem__(self, index):
         return {"index": index, "x": torch.rand(8) + float(self.numbers[index])}
 
 
-class Lazily(Dataset):
+class Lazily(Many):
     """Opens the file at options.data with the first item; a number from it, and one drawn."""
 
     def __init__(self, options):
         self.path, self.file = options.data, None
-
-    def __len__(self):
-        return ITEMS
 
     def __getitem__(self, index):
         if self.file is None:
@@ -176,14 +171,8 @@ class Raw(Lazily):
         return numpy.frombuffer(self.file.read(8))[0]
 
 
-class Batches(Dataset):
+class Batches(Many):
     """Makes whole batches, of which each item is drawn for by itself."""
-
-    def __init__(self, options):
-        pass
-
-    def __len__(self):
-        return ITEMS
 
     def __getitem__(self, index):
         return self.__getitems__([index])[0]
@@ -230,28 +219,19 @@ class NotAlone(Batches):
         return super().__getitems__(indices)
 
 
-class Pictures(Dataset):
+class Pictures(Many):
     """Pictures in samples that cannot be shared."""
 
     def __init__(self, options):
         self.paths = options.data.split(":")
-
-    def __len__(self):
-        return ITEMS
 
     def __getitem__(self, index):
         picture = Image.open(self.paths[index % len(self.paths)]).convert("RGB")
         return {"index": index, "x": torch.tensor([numpy.array(picture).mean()]), "bad": {1}}
 
 
-class Crops(Dataset):
+class Crops(Many):
     """Two crops of one volume, as MONAI's num_samples=2 gives them, and two of an array."""
-
-    def __init__(self, options):
-        pass
-
-    def __len__(self):
-        return ITEMS
 
     def crops(self, volume, side):
         starts = [random.randrange(8) for _ in range(2)]
@@ -273,14 +253,11 @@ def changed(crops):
         torch.as_tensor(crop[name]).flatten() for crop in crops for name in ("image", "mask")])}
 
 
-class Told(Dataset):
+class Told(Many):
     """Is told a factor after it was handed to its loader: in the worker, by the sampler, ..."""
 
     def __init__(self, _):
         self.factor = 0.0
-
-    def __len__(self):
-        return ITEMS
 
     def __getitem__(self, index):
         return {"index": index, "x": torch.rand(8) + self.factor + 1}

@@ -75,10 +75,9 @@ def read(path):
 
 
 def changing(options, name, change, when=(0, 2)):
-    """
-    (path, function(epoch)) of a file that both jobs read; one of them calls @change(path, epoch)
-    while the other one waits, in the epochs @when: what is made after it serves another one, too.
-    """
+    """(path, function(epoch)) of a file that both jobs read; one of them calls @change(path, epoch)
+    while the other one waits, in the epochs @when: what is made after it serves another one,
+    too."""
     path = os.path.join(options.place, name)
 
     def once(epoch):

@@ -119,10 +119,8 @@ def job(*ways, turn=-1):
 
 
 def of_two(*ways, turns=(-1, -1)):
-    """
-    How many samples two jobs, that are given what one alone is, took from each other; at the same time, or
-    by @turns in each epoch.
-    """
+    """How many samples two jobs, that are given what one alone is, took from each other; at the
+    same time, or by @turns in each epoch."""
     wanted = support.facts(without_ring(job(*ways)).output)
     assert len(wanted) == len(ways) * EPOCHS
     with aligned() as group:

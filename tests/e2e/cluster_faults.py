@@ -22,11 +22,9 @@ PAUSE = 5  # seconds in which nobody asks a helper that has not answered
 
 
 def held(fault, count=2, metadata=0, mend=None, more=None, **settings):
-    """
-    Jobs (with @more settings) read a part, a second one in which @fault(site, tier) comes, and a
+    """Jobs (with @more settings) read a part, a second one in which @fault(site, tier) comes, and a
     third one; then, after @mend(site, tier), until other nodes give something again.  What was
-    counted before the third.
-    """
+    counted before the third."""
     with site(count, **settings) as one, Tier(one, metadata=metadata, **(more or {})) as tier:
         first, second, third = cut(one.names, 3)
         tier.read(first)
@@ -122,8 +120,7 @@ def test_the_event_log_says_when_a_server_is_gone_and_when_it_is_back():
             name = "%s:%d" % (one.nodes.addresses[1], one.port)
 
             def said():
-                with open(log, encoding="utf-8") as file:
-                    lines, damaged = events_common.parse(file.read())
+                lines, damaged = events_common.parse(support.read(log))
                 assert damaged == []
                 return [line["nodes"] for line in lines if "nodes" in line]
 
@@ -264,8 +261,7 @@ def write_secrets(one, *secrets):
 
 def test_a_secret_that_is_exchanged_while_jobs_read():
     with site(2, files=300) as one, Tier(one) as tier:
-        with open(os.path.join(one.cluster, "secret"), encoding="ascii") as file:
-            old = file.read().strip()
+        old = support.read(os.path.join(one.cluster, "secret")).strip()
         helpers = [tier.watchers[number].helper() for number in range(2)]
         for names, secrets in zip(cut(one.names, 3), ([old, NEW], [NEW, old], [NEW])):
             tier.read(names, fault=lambda secrets=secrets: write_secrets(one, *secrets), at=AFTER)

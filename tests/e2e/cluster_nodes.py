@@ -52,8 +52,7 @@ def files(folder, count, size, seed=0):
         name = "%02d/file%05d" % (number % 20, number)
         path = os.path.join(folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(draw.randbytes(max(1, int(size * draw.uniform(0.8, 1.2)))))
+        support.write(path, draw.randbytes(max(1, int(size * draw.uniform(0.8, 1.2)))))
         names.append(name)
     return names
 
@@ -115,10 +114,8 @@ class Jobs:
 
 
 class Site:
-    """
-    @count nodes, @names of files of a storage that all of them mount at .mount, and a cluster
-    directory.  @delays: of nodes.Nodes; @settings: of the storage, as in `slowfs --help`.
-    """
+    """@count nodes, @names of files of a storage that all of them mount at .mount, and a cluster
+    directory.  @delays: of nodes.Nodes; @settings: of the storage, as in `slowfs --help`."""
 
     def __init__(self, count, source, names, memory="256M", port=PORT, delays=False, **settings):
         if not shutil.which("memcached", path="/usr/bin:/usr/local/bin"):
@@ -140,8 +137,7 @@ class Site:
             self.listing = os.path.join(self.folder, "names")
             os.mkdir(self.mount)
             os.mkdir(os.path.dirname(self.cluster))
-            with open(self.listing, "w", encoding="utf-8") as file:
-                file.write("\n".join(self.names) + "\n")
+            support.write(self.listing, "\n".join(self.names) + "\n")
             self.nodes_list = os.path.join(self.folder, "list")
             with open(self.nodes_list, "w", encoding="ascii") as file:
                 file.writelines("%s:%d\n" % (address, self.port) for address in self.nodes.addresses)

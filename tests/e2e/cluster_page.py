@@ -116,8 +116,7 @@ def place_files(one, home):
     """What the page shows of files is what is in them."""
     for command, _, shown in steps():
         if command.startswith("cat "):
-            with open(os.path.join(home, command[4:]), "w", encoding="utf-8") as file:
-                file.write(here(one, "\n".join(shown) + "\n"))
+            support.write(os.path.join(home, command[4:]), here(one, "\n".join(shown) + "\n"))
     with open(os.path.join(home, "train.py"), "w", encoding="utf-8") as file:
         file.write(TRAIN.replace("PLACES", repr((one.mount, WARM, *(os.path.join(home, name) for name in ("begins", "ends"))))))
 
@@ -131,8 +130,7 @@ def results(home):
     found = []
     for name in os.listdir(home):
         if name.startswith("ends."):
-            with open(os.path.join(home, name), encoding="ascii") as file:
-                found.append(file.read())
+            found.append(support.read(os.path.join(home, name)))
     return found
 
 
@@ -142,10 +140,8 @@ def nodes_of(status, lines):
 
 
 def have_helpers(shells):
-    """
-    Whether on each node somebody asks the others, and has read who they are.  What is read before
-    that comes from the storage: no more is promised.
-    """
+    """Whether on each node somebody asks the others, and has read who they are.  What is read
+    before that comes from the storage: no more is promised."""
     found = [nodes_of(*done) for done in shells.run_all("tsrun stats --group sweep --json")]
     return all(nodes.get("helper") and len(nodes["list"]) == COUNT for nodes in found)
 

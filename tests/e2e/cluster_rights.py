@@ -16,13 +16,12 @@ import support
 from cluster_servers import FAILED, SECRET, STRANGER, Cluster, read, talk, write
 
 
-def test_another_secret_is_refused():
-    with Cluster(2) as two:
-        two.up_all()
-        mine = os.path.join(two.nodes.folder, "mine")
-        shutil.copytree(two.directory, mine)
-        write(os.path.join(mine, "secret"), "7" * 64 + "\n")
-        two.await_states(0, ["refused", "refused"], directory=mine)
+def test_another_secret_is_refused(two):
+    two.up_all()
+    mine = os.path.join(two.nodes.folder, "mine")
+    shutil.copytree(two.directory, mine)
+    write(os.path.join(mine, "secret"), "7" * 64 + "\n")
+    two.await_states(0, ["refused", "refused"], directory=mine)
 
 
 def test_another_certificate_is_refused():
@@ -91,37 +90,35 @@ def test_no_tls_is_said_once_for_all():
                    "--no-tls")
 
 
-def test_another_user_reads_nothing():
-    with Cluster(1) as one:
-        process = one.up(0, "--nodes", one.list)
-        tokens = one.runtime(0, "*.tokens")
-        assert len(tokens) == 1
-        for path in [one.path("secret"), one.path("key.pem"), one.path("nodes"), *tokens]:
-            done = one.nodes.run(0, ["cat", path], user=STRANGER)
-            assert done.status == 1 and done.output == "" and "Permission denied" in done.errors, path
-        # Nor if the directory is opened by mistake.
-        for path in (os.path.dirname(one.directory), one.directory):
-            os.chmod(path, 0o755)
-        for name in ("secret", "key.pem", "cert.pem", "nodes"):
-            done = one.nodes.run(0, ["cat", one.path(name)], user=STRANGER)
-            assert done.status == 1 and "Permission denied" in done.errors, name
-        os.chmod(one.directory, 0o700)
-        with tempfile.TemporaryDirectory() as place:
-            words = [paths.for_others(support.BUILD, place), *one.words("status")[1:]]
-            done = one.nodes.run(0, words, one.env, user=STRANGER)
-        assert done.status == FAILED and "Permission denied" in done.errors, done.errors
-        done = one.nodes.run(0, ["cat", "/proc/%d/environ" % process], user=STRANGER)
-        assert done.status == 1
-        assert all(stat.S_IMODE(os.stat(path).st_mode) == 0o600 for path in glob.glob(one.path("*")))
+def test_another_user_reads_nothing(one):
+    process = one.up(0, "--nodes", one.list)
+    tokens = one.runtime(0, "*.tokens")
+    assert len(tokens) == 1
+    for path in [one.path("secret"), one.path("key.pem"), one.path("nodes"), *tokens]:
+        done = one.nodes.run(0, ["cat", path], user=STRANGER)
+        assert done.status == 1 and done.output == "" and "Permission denied" in done.errors, path
+    # Nor if the directory is opened by mistake.
+    for path in (os.path.dirname(one.directory), one.directory):
+        os.chmod(path, 0o755)
+    for name in ("secret", "key.pem", "cert.pem", "nodes"):
+        done = one.nodes.run(0, ["cat", one.path(name)], user=STRANGER)
+        assert done.status == 1 and "Permission denied" in done.errors, name
+    os.chmod(one.directory, 0o700)
+    with tempfile.TemporaryDirectory() as place:
+        words = [paths.for_others(support.BUILD, place), *one.words("status")[1:]]
+        done = one.nodes.run(0, words, one.env, user=STRANGER)
+    assert done.status == FAILED and "Permission denied" in done.errors, done.errors
+    done = one.nodes.run(0, ["cat", "/proc/%d/environ" % process], user=STRANGER)
+    assert done.status == 1
+    assert all(stat.S_IMODE(os.stat(path).st_mode) == 0o600 for path in glob.glob(one.path("*")))
 
 
-def test_a_directory_of_another_user_is_not_used():
-    with Cluster(1) as one:
-        one.up(0, "--nodes", one.list)
-        one.expect(0, "down: .*\n", "down")
-        os.chown(one.directory, STRANGER, STRANGER)
-        for words in (["up"], ["up", "--nodes", one.list], ["status"]):
-            one.refuse(0, "tsrun: %s: belongs to another user\n" % one.directory, *words)
+def test_a_directory_of_another_user_is_not_used(one):
+    one.up(0, "--nodes", one.list)
+    one.expect(0, "down: .*\n", "down")
+    os.chown(one.directory, STRANGER, STRANGER)
+    for words in (["up"], ["up", "--nodes", one.list], ["status"]):
+        one.refuse(0, "tsrun: %s: belongs to another user\n" % one.directory, *words)
 
 
 def secrets_of(cluster):

@@ -12,6 +12,7 @@ import sys
 
 import nodes
 import support
+from support import read
 
 PORT = 11400
 STRANGER = 61001  # a user without a name, a home or a process
@@ -26,11 +27,6 @@ def write(path, text, mode=0o600):
         file.write(text)
     os.chmod(path, mode)
     return path
-
-
-def read(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
 
 
 class Cluster:
@@ -108,10 +104,8 @@ class Cluster:
         return [one["state"] for one in self.status(number, **more)["nodes"]]
 
     def await_states(self, number, states, **more):
-        """
-        What status says when these are the states.  A server may take longer than the second that it
-        has, where the machine is slow.
-        """
+        """What status says when these are the states.  A server may take longer than the second
+        that it has, where the machine is slow."""
         def look():
             found = self.status(number, **more)
             return [one["state"] for one in found["nodes"]] == states and found

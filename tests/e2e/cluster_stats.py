@@ -132,8 +132,7 @@ class Pair:
 
     def read(self, number, names):
         """A job of that node has read these files, and still runs."""
-        with open(self.site.listing, "w") as file:
-            file.write("\n".join(names) + "\n")
+        support.write(self.site.listing, "\n".join(names) + "\n")
         jobs = self.site.start(1, self.group, where=[number], **self.more)
         jobs.epoch()
         return jobs

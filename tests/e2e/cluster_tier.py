@@ -108,10 +108,8 @@ class Watcher:
 
 
 class Tier:
-    """
-    @each jobs of one group on the nodes @where of @site, with a helper on each.  @settings: of
-    their environment, as for Site.environment(); @only: {node: further ones}.
-    """
+    """@each jobs of one group on the nodes @where of @site, with a helper on each.  @settings: of
+    their environment, as for Site.environment(); @only: {node: further ones}."""
 
     def __init__(self, site, each=1, where=None, only=None, **settings):
         self.site, self.each, self.settings, self.only = site, each, settings, only or {}
@@ -196,11 +194,9 @@ class Tier:
     # ---- reading ----
 
     def read(self, names, fault=None, at=0, where=None, counted=True):
-        """
-        All jobs (@where) read @names, each in an order of its own; @fault() comes when each has
-        read @at of them.  They are right, and so is the account, unless counts of a server go
-        (not @counted).  What the storage was asked for.
-        """
+        """All jobs (@where) read @names, each in an order of its own; @fault() comes when each has
+        read @at of them.  They are right, and so is the account, unless counts of a server go (not
+        @counted).  What the storage was asked for."""
         where = self.where if where is None else where
         before = {number: self.taken(number) for number in where}
         jobs = [job for number in where for job in self.jobs[number]]
@@ -225,10 +221,9 @@ class Tier:
                 int(watcher.table("left")))
 
     def account(self, number, names, before, counted):
-        """
-        What came from the storage and what came from other nodes are all the bytes of the files that
-        were new here.  Only what somebody has left may have come, and was read all the same.
-        """
+        """What came from the storage and what came from other nodes are all the bytes of the files
+        that were new here.  Only what somebody has left may have come, and was read all the
+        same."""
         fetched, got, left = (now - then for now, then in zip(self.taken(number), before))
         sizes = [self.site.sizes[name] for name in set(names) - self.seen[number]]
         self.seen[number] |= set(names)
@@ -277,8 +272,7 @@ def hear(job):
 def note(site, names):
     """What reading those files gives."""
     for name in names:
-        with open(os.path.join(site.source, name), "rb") as file:
-            data = file.read()
+        data = support.read(os.path.join(site.source, name), "rb")
         site.sums[name] = hashlib.blake2b(data).hexdigest()
         site.sizes[name] = len(data)
 
@@ -290,8 +284,7 @@ def site(count, files=120, size=50000, up=True, words=(), **settings):
         names = cluster_nodes.files(folder, files, size)
         # Of a root that changes meanwhile nodes may know different times, by which it is named.
         os.mkdir(os.path.join(folder, "fresh"))
-        with open(os.path.join(folder, WARM), "wb") as file:
-            file.write(b"w" * 1000)
+        support.write(os.path.join(folder, WARM), b"w" * 1000)
         with cluster_nodes.Site(count, folder, names, **settings) as found:
             found.sums, found.sizes = {}, {}
             note(found, [WARM, *names])
@@ -305,8 +298,7 @@ def fresh(one, count, size=2000):
     while True:
         names = ["fresh/file%07d" % (len(one.sums) + place) for place in range(count)]
         for name in names:
-            with open(os.path.join(one.source, name), "wb") as file:
-                file.write(os.urandom(size))
+            support.write(os.path.join(one.source, name), os.urandom(size))
         note(one, names)
         yield names
 

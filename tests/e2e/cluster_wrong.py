@@ -81,51 +81,49 @@ def fnv(text):
     return number
 
 
-def test_a_damaged_directory_is_named_with_file_and_line():
-    with Cluster(1) as one:
-        one.up(0, "--nodes", one.list)
-        one.expect(0, "down: .*\n", "down")
-        good = read(one.path("nodes"))
-        cases = [
-            ("nodes", "# list\n10.77.0.1\n", 0o600, "2: no port: a line is HOST:PORT"),
-            ("nodes", "10.77.0.1:1\n10.77.0.1:1\n", 0o600, "2: the same server twice"),
-            ("nodes", "", 0o600, " no server"),
-            ("nodes", good, 0o622, " others may write it"),
-            ("cluster.conf", "tls = on\n\ntls = of\n", 0o600, "3: tls is on or off"),
-            ("cluster.conf", "memory = a lot\n", 0o600, "1: memory is a size such as 64G"),
-            ("secret", "5" * 64 + "\n", 0o640, " others may read or write it"),
-            ("key.pem", read(one.path("key.pem")), 0o604, " others may read or write it"),
-        ]
-        for name, text, mode, message in cases:
-            kept = os.path.exists(one.path(name)) and read(one.path(name))
-            write(one.path(name), text, mode)
-            for words in (["up"], ["status"]):
-                one.refuse(0, "tsrun: %s:%s\n" % (one.path(name), message), *words)
-            os.unlink(one.path(name))
-            if kept:
-                write(one.path(name), kept)
-        os.chmod(one.directory, 0o750)
-        for words in (["up"], ["up", "--nodes", one.list], ["status"]):
-            one.refuse(0, "tsrun: %s: others may read or write it\n" % one.directory, *words)
-        os.chmod(one.directory, 0o700)
-        write(one.path("secret"), "5" * 63 + "\n")
-        one.refuse(0, "tsrun: %s: Invalid argument\n" % one.path("secret"), "up")
-        os.unlink(one.path("secret"))
-        one.refuse(0, "tsrun: %s: No such file or directory\n" % one.path("secret"), "up")
-        # With a list it makes what is missing.
-        one.up(0, "--nodes", one.list)
-        one.await_states(0, ["up"])
+def test_a_damaged_directory_is_named_with_file_and_line(one):
+    one.up(0, "--nodes", one.list)
+    one.expect(0, "down: .*\n", "down")
+    good = read(one.path("nodes"))
+    cases = [
+        ("nodes", "# list\n10.77.0.1\n", 0o600, "2: no port: a line is HOST:PORT"),
+        ("nodes", "10.77.0.1:1\n10.77.0.1:1\n", 0o600, "2: the same server twice"),
+        ("nodes", "", 0o600, " no server"),
+        ("nodes", good, 0o622, " others may write it"),
+        ("cluster.conf", "tls = on\n\ntls = of\n", 0o600, "3: tls is on or off"),
+        ("cluster.conf", "memory = a lot\n", 0o600, "1: memory is a size such as 64G"),
+        ("secret", "5" * 64 + "\n", 0o640, " others may read or write it"),
+        ("key.pem", read(one.path("key.pem")), 0o604, " others may read or write it"),
+    ]
+    for name, text, mode, message in cases:
+        kept = os.path.exists(one.path(name)) and read(one.path(name))
+        write(one.path(name), text, mode)
+        for words in (["up"], ["status"]):
+            one.refuse(0, "tsrun: %s:%s\n" % (one.path(name), message), *words)
+        os.unlink(one.path(name))
+        if kept:
+            write(one.path(name), kept)
+    os.chmod(one.directory, 0o750)
+    for words in (["up"], ["up", "--nodes", one.list], ["status"]):
+        one.refuse(0, "tsrun: %s: others may read or write it\n" % one.directory, *words)
+    os.chmod(one.directory, 0o700)
+    write(one.path("secret"), "5" * 63 + "\n")
+    one.refuse(0, "tsrun: %s: Invalid argument\n" % one.path("secret"), "up")
+    os.unlink(one.path("secret"))
+    one.refuse(0, "tsrun: %s: No such file or directory\n" % one.path("secret"), "up")
+    # With a list it makes what is missing.
+    one.up(0, "--nodes", one.list)
+    one.await_states(0, ["up"])
 
 
-def test_a_bad_list_makes_nothing():
-    with Cluster(1) as one:
-        write(one.list, "10.77.0.1:11400\nnode 2\n")
-        one.refuse(0, "tsrun: %s:2: behind HOST:PORT only weight=N may stand\n" % one.list, "up",
-                   "--nodes", one.list)
-        one.refuse(0, "tsrun: /nowhere: No such file or directory\n", "up", "--nodes", "/nowhere")
-        assert not os.path.exists(one.directory)
-        one.refuse(0, "tsrun: %s: No such file or directory\nhint: name the nodes and it is made: "
-                   "--nodes FILE, or --nodes auto in a job of Slurm\n" % one.directory, "up")
+def test_a_bad_list_makes_nothing(one):
+    write(one.list, "10.77.0.1:11400\nnode 2\n")
+    one.refuse(0, "tsrun: %s:2: behind HOST:PORT only weight=N may stand\n" % one.list, "up",
+               "--nodes", one.list)
+    one.refuse(0, "tsrun: /nowhere: No such file or directory\n", "up", "--nodes", "/nowhere")
+    assert not os.path.exists(one.directory)
+    one.refuse(0, "tsrun: %s: No such file or directory\nhint: name the nodes and it is made: "
+               "--nodes FILE, or --nodes auto in a job of Slurm\n" % one.directory, "up")
 
 
 def test_which_of_them_is_this_node():
@@ -149,33 +147,31 @@ def test_which_of_them_is_this_node():
         one.expect(0, "up already: 10.77.0.1:11401.*\n", "up")
 
 
-def test_a_port_that_another_has():
-    with Cluster(1) as one:
-        program = ("import socket; s = socket.create_server(('10.77.0.1', 11400)); "
-                   "print(flush=True); s.accept()[0].recv(1 << 16); input()")
-        other = one.nodes.start(0, [sys.executable, "-c", program])
-        assert other.stdout.readline() == "\n"
-        done = one.tsrun(0, "up", "--nodes", one.list)
-        assert done.status == FAILED and "Address already in use" in done.errors, done.errors
-        assert one.runtime(0) == []
-        assert one.states(0)[0] in ("certificate", "silent")
-        support.signal_job(other, signal.SIGKILL)
-        other.communicate()
-        one.up(0)
+def test_a_port_that_another_has(one):
+    program = ("import socket; s = socket.create_server(('10.77.0.1', 11400)); "
+               "print(flush=True); s.accept()[0].recv(1 << 16); input()")
+    other = one.nodes.start(0, [sys.executable, "-c", program])
+    assert other.stdout.readline() == "\n"
+    done = one.tsrun(0, "up", "--nodes", one.list)
+    assert done.status == FAILED and "Address already in use" in done.errors, done.errors
+    assert one.runtime(0) == []
+    assert one.states(0)[0] in ("certificate", "silent")
+    support.signal_job(other, signal.SIGKILL)
+    other.communicate()
+    one.up(0)
 
 
-def test_what_answers_is_no_memcached():
-    with Cluster(1) as one:
-        one.expect(0, "up: .*\n", "up", "--nodes", one.list, "--no-tls")
-        one.expect(0, "down: .*\n", "down")
-        program = ("import socket; s = socket.create_server(('10.77.0.1', 11400)); print(flush=True)\n"
-                   "while True:\n    c = s.accept()[0]; c.recv(4096); "
-                   "c.sendall(b'HTTP/1.1 400 Bad Request\\r\\n\\r\\n')")
-        other = one.nodes.start(0, [sys.executable, "-c", program])
-        assert other.stdout.readline() == "\n"
-        one.await_states(0, ["strange"])
-        support.signal_job(other, signal.SIGKILL)
-        other.communicate()
+def test_what_answers_is_no_memcached(one):
+    one.expect(0, "up: .*\n", "up", "--nodes", one.list, "--no-tls")
+    one.expect(0, "down: .*\n", "down")
+    program = ("import socket; s = socket.create_server(('10.77.0.1', 11400)); print(flush=True)\n"
+               "while True:\n    c = s.accept()[0]; c.recv(4096); "
+               "c.sendall(b'HTTP/1.1 400 Bad Request\\r\\n\\r\\n')")
+    other = one.nodes.start(0, [sys.executable, "-c", program])
+    assert other.stdout.readline() == "\n"
+    one.await_states(0, ["strange"])
+    support.signal_job(other, signal.SIGKILL)
+    other.communicate()
 
 
 def test_each_state_in_words():
@@ -225,41 +221,39 @@ def test_a_memcached_that_lacks_something():
             one.refuse(0, errors, "up", "--nodes", one.list, "--memory", "64M", *words, env=env)
 
 
-def test_programs_that_end_badly():
+def test_programs_that_end_badly(one):
     """A tsrun whose tsshim-secret is another program."""
-    with Cluster(1) as one:
-        one.up(0, "--nodes", one.list)
-        tree = os.path.join(one.nodes.folder, "tree")
-        os.makedirs(os.path.join(tree, "shim", "tsrun"))
-        program = shutil.copy(support.TSRUN, os.path.join(tree, "shim", "tsrun"))
-        shutil.copy(support.LIBRARY, tree)
-        secret = write(os.path.join(tree, "tsshim-secret"), "#!/bin/sh\nexit 200\n", 0o755)
-        shutil.copy(secret, os.path.join(tree, "tsshim-peer"))
-        env = {**one.env, "TSSHIM_CLUSTER": one.directory, "TSSHIM_STAGE": "auto", "TSSHIM_DATASET": "d=/"}
-        doctor = one.nodes.run(0, [program, "doctor"], env).output
-        assert "warn 19  tsshim-secret has ended badly\n         fix: tsrun cluster status --dir " in doctor, doctor
-        assert "ended badly" not in one.nodes.run(0, [support.TSRUN, "doctor"], env).output
-        done = one.nodes.run(0, [program, "cluster", "up", "--nodes", one.list], env)
-        assert (done.status, done.errors) == (FAILED, "tsrun: %s: has ended badly\n" % secret), done.errors
-        write(secret, "#!/bin/sh\necho nonsense\n", 0o755)
-        done = one.nodes.run(0, [program, "cluster", "status"], env)
-        assert (done.status, done.errors) == (FAILED, "tsrun: tsshim-secret: Protocol error\n"), done.errors
+    one.up(0, "--nodes", one.list)
+    tree = os.path.join(one.nodes.folder, "tree")
+    os.makedirs(os.path.join(tree, "shim", "tsrun"))
+    program = shutil.copy(support.TSRUN, os.path.join(tree, "shim", "tsrun"))
+    shutil.copy(support.LIBRARY, tree)
+    secret = write(os.path.join(tree, "tsshim-secret"), "#!/bin/sh\nexit 200\n", 0o755)
+    shutil.copy(secret, os.path.join(tree, "tsshim-peer"))
+    env = {**one.env, "TSSHIM_CLUSTER": one.directory, "TSSHIM_STAGE": "auto", "TSSHIM_DATASET": "d=/"}
+    doctor = one.nodes.run(0, [program, "doctor"], env).output
+    assert "warn 19  tsshim-secret has ended badly\n         fix: tsrun cluster status --dir " in doctor, doctor
+    assert "ended badly" not in one.nodes.run(0, [support.TSRUN, "doctor"], env).output
+    done = one.nodes.run(0, [program, "cluster", "up", "--nodes", one.list], env)
+    assert (done.status, done.errors) == (FAILED, "tsrun: %s: has ended badly\n" % secret), done.errors
+    write(secret, "#!/bin/sh\necho nonsense\n", 0o755)
+    done = one.nodes.run(0, [program, "cluster", "status"], env)
+    assert (done.status, done.errors) == (FAILED, "tsrun: tsshim-secret: Protocol error\n"), done.errors
 
 
-def test_what_cannot_be_asked_for():
-    with Cluster(1) as one:
-        one.refuse(0, "tsrun: scontrol of Slurm was not found\n", "up", "--nodes", "auto", env={
-            **one.env, "SLURM_JOB_ID": "4711", "SLURM_JOB_NODELIST": "node[1-2]"})
-        comma = os.path.join(one.nodes.folder, "a,b")
-        one.refuse(0, "tsrun: the directory of a cluster must have no comma in its name: %s/cert.pem\n" % comma,
-                   "up", "--nodes", one.list, directory=comma)
-        one.refuse(0, "tsrun: 1.0 MiB of storage is too little for a server\nhint: say --nvme /store:512M or more\n",
-                   "up", "--nodes", one.list, "--nvme", "/store:1M")
-        one.refuse(0, "tsrun: --no-tls is for a cluster that is being made\nhint: write tls = off into "
-                   "%s/cluster.conf, on all nodes\n" % one.directory, "up", "--no-tls")
-        one.up(0, "--nvme", os.path.join(one.nodes.folder, "store:512M"))
-        os.mkdir(one.path("cluster.conf"))
-        one.refuse(0, "tsrun: %s: no regular file\n" % one.path("cluster.conf"), "status")
+def test_what_cannot_be_asked_for(one):
+    one.refuse(0, "tsrun: scontrol of Slurm was not found\n", "up", "--nodes", "auto", env={
+        **one.env, "SLURM_JOB_ID": "4711", "SLURM_JOB_NODELIST": "node[1-2]"})
+    comma = os.path.join(one.nodes.folder, "a,b")
+    one.refuse(0, "tsrun: the directory of a cluster must have no comma in its name: %s/cert.pem\n" % comma,
+               "up", "--nodes", one.list, directory=comma)
+    one.refuse(0, "tsrun: 1.0 MiB of storage is too little for a server\nhint: say --nvme /store:512M or more\n",
+               "up", "--nodes", one.list, "--nvme", "/store:1M")
+    one.refuse(0, "tsrun: --no-tls is for a cluster that is being made\nhint: write tls = off into "
+               "%s/cluster.conf, on all nodes\n" % one.directory, "up", "--no-tls")
+    one.up(0, "--nvme", os.path.join(one.nodes.folder, "store:512M"))
+    os.mkdir(one.path("cluster.conf"))
+    one.refuse(0, "tsrun: %s: no regular file\n" % one.path("cluster.conf"), "status")
 
 
 def test_unknown_words_and_options():
@@ -282,25 +276,24 @@ def test_unknown_words_and_options():
         assert (done.status, done.output, done.errors) == (FAILED, "", errors), (words, done.errors)
 
 
-def test_no_runtime_directory_of_another_user_is_used():
+def test_no_runtime_directory_of_another_user_is_used(one):
     """Who takes our name in /tmp keeps us from starting, and gets nothing."""
-    with Cluster(1) as one:
-        place = "/run/user/0"
-        # A folder that the mount does not hide, with what is tested, which may lie in /tmp.
-        home = os.path.join("/var/tmp", os.path.basename(one.nodes.folder))
-        build = os.path.join(home, "build")
-        script = ("mount --bind \"$0\" \"$1\" && shift && mount -t tmpfs -o mode=1777 tmpfs /tmp && "
-                  "mkdir -m 700 /tmp/tsshim.0 && chown %d /tmp/tsshim.0 && "
-                  "mount -t tmpfs -o mode=755 tmpfs /run && mkdir -p -m 755 %s && exec \"$@\""
-                  % (STRANGER, place))
-        os.makedirs(build, 0o700)
-        try:
-            shutil.copy(one.list, home)
-            done = one.nodes.run(0, ["unshare", "-m", "sh", "-euc", script, support.BUILD, build,
-                                     os.path.join(build, os.path.relpath(support.TSRUN, support.BUILD)),
-                                     "cluster", "up", "--dir", os.path.join(home, "cluster"), "--nodes",
-                                     os.path.join(home, "list")], one.env)
-            assert done.status == FAILED and "No such file or directory" in done.errors, done.errors
-            assert one.nodes.processes(0) == []
-        finally:
-            shutil.rmtree(home)
+    place = "/run/user/0"
+    # A folder that the mount does not hide, with what is tested, which may lie in /tmp.
+    home = os.path.join("/var/tmp", os.path.basename(one.nodes.folder))
+    build = os.path.join(home, "build")
+    script = ("mount --bind \"$0\" \"$1\" && shift && mount -t tmpfs -o mode=1777 tmpfs /tmp && "
+              "mkdir -m 700 /tmp/tsshim.0 && chown %d /tmp/tsshim.0 && "
+              "mount -t tmpfs -o mode=755 tmpfs /run && mkdir -p -m 755 %s && exec \"$@\""
+              % (STRANGER, place))
+    os.makedirs(build, 0o700)
+    try:
+        shutil.copy(one.list, home)
+        done = one.nodes.run(0, ["unshare", "-m", "sh", "-euc", script, support.BUILD, build,
+                                 os.path.join(build, os.path.relpath(support.TSRUN, support.BUILD)),
+                                 "cluster", "up", "--dir", os.path.join(home, "cluster"), "--nodes",
+                                 os.path.join(home, "list")], one.env)
+        assert done.status == FAILED and "No such file or directory" in done.errors, done.errors
+        assert one.nodes.processes(0) == []
+    finally:
+        shutil.rmtree(home)

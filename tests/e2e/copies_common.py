@@ -41,10 +41,8 @@ class Gpu:
         return start([JOBS, "1", str(schedule), str(steps), *words], env, pass_fds=pass_fds)
 
     def begin(self, jobs, steps, *words, late=0, pass_fds=()):
-        """
-        So many jobs that begin at once, or each @late us after the one before it, or one for
-        each of @late, so many us late.
-        """
+        """So many jobs that begin at once, or each @late us after the one before it, or one for
+        each of @late, so many us late."""
         gate, opener = os.pipe()
         ready, told = os.pipe()
         words = [*words, "gate=%d" % gate, "ready=%d" % told]
@@ -61,26 +59,16 @@ class Gpu:
         return started
 
     def run(self, jobs, steps, *words, late=0):
-        """
-        Such jobs, with so many batches each; all must have read back what they brought.  What
-        well() says of each.
-        """
+        """Such jobs, with so many batches each; all must have read back what they brought.  What
+        well() says of each."""
         return [well(job, steps) for job in self.begin(jobs, steps, *words, late=late)]
 
     def run_until(self, holds, jobs, *words, late=0):
-        """
-        Such jobs, which go on until @holds(counters of the driver); all must have read back
-        what they brought.  How many batches that were.
-        """
-        until_then, end = os.pipe()
-        started = self.begin(jobs, 1, *words, "until=%d" % until_then, late=late,
-                             pass_fds=(until_then,))
-        os.close(until_then)
-        seen = until(lambda: holds(self.counters_now()))
-        os.close(end)
-        brought = sum(batches_of(job) for job in started)
-        assert seen, self.counters()
-        return brought
+        """Such jobs, which go on until @holds(counters of the driver); all must have read back what
+        they brought.  How many batches that were."""
+        then = Until()
+        started = self.begin(jobs, 1, *words, then.word, late=late, pass_fds=then.fds)
+        return then.end(started, self, holds)
 
     def trainers_until(self, holds, commands, env=({}, {})):
         """Outcomes of trainers (tests/victims) that bring others until @holds(counters) as well."""
@@ -112,14 +100,33 @@ class Gpu:
         return counters["h2d_copies"] - counters["h2d_of_one"]
 
     def safe(self):
-        """
-        Nothing was read from memory that its owner had freed, nor used after its end; and none
-        was freed while another process had it mapped.
-        """
+        """Nothing was read from memory that its owner had freed, nor used after its end; and none
+        was freed while another process had it mapped."""
         counters = self.counters()
         assert counters["poisoned_reads"] == 0 and counters["late_uses"] == 0, counters
         assert counters["freed_while_open"] == 0, counters
         return counters
+
+
+class Until:
+    """A pipe until whose end jobs go on, which are started with .word and .fds."""
+
+    def __init__(self):
+        self.theirs, self.ours = os.pipe()
+        self.word, self.fds = "until=%d" % self.theirs, (self.theirs,)
+
+    def close(self):
+        os.close(self.theirs)
+        os.close(self.ours)
+
+    def end(self, jobs, gpu=None, holds=None, each=None):
+        """End it, of a @gpu when @holds(counters of the driver).  How many batches the jobs have
+        brought, or a list of what @each(job) says."""
+        seen = not holds or until(lambda: holds(gpu.counters_now()))
+        self.close()
+        found = [(each or batches_of)(job) for job in jobs]
+        assert seen, (gpu.counters(), found)
+        return found if each else sum(found)
 
 
 def counters_of(path):

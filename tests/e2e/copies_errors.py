@@ -9,7 +9,7 @@ import os
 import re
 
 import support
-from copies_common import DRIVER, JOBS, Gpu, until
+from copies_common import DRIVER, JOBS, Gpu, Until
 from copies_scenes import at_once
 from support import HERE, finish, run
 
@@ -54,14 +54,8 @@ def without(words, **driver):
 
 def jobs_until(gpu, holds, commands, env=({},)):
     """Outcomes of jobs at once, which bring others until @holds(counters of the driver)."""
-    until_then, end = os.pipe()
-    jobs = at_once(gpu, commands, env, ["until=%d" % until_then], [until_then])
-    os.close(until_then)
-    seen = until(lambda: holds(gpu.counters_now()))
-    os.close(end)
-    outcomes = [finish(job) for job in jobs]
-    assert seen, (commands, gpu.counters())
-    return outcomes
+    then = Until()
+    return then.end(at_once(gpu, commands, env, [then.word], then.fds), gpu, holds, finish)
 
 
 def with_us(words, holds, more=None, **driver):

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Jobs on several GPUs of software that bring the same batches: one ring, where that is faster."""
 
-import os
 import signal
 
-from copies_common import JOBS, Gpu, batches_of, until, well
+from copies_common import JOBS, Gpu, Until, until, well
 from support import finish, start
 
 # A host's link of 1 GB/s, so 1 ms for a batch, and twenty times that between GPUs.
@@ -23,31 +22,13 @@ def begin(gpu, devices, *words, steps=STEPS, pass_fds=()):
             for i, device in enumerate(devices)]
 
 
-class Until:
-    """A pipe that jobs bring batches until the end of."""
-
-    def __init__(self):
-        self.theirs, self.ours = os.pipe()
-        self.word = "until=%d" % self.theirs
-
-    def end(self, jobs):
-        """How many batches they have brought."""
-        os.close(self.theirs)
-        os.close(self.ours)
-        return sum(batches_of(job) for job in jobs)
-
-
 def together_until(devices, holds):
-    """
-    (batches, what was taken from a ring, the driver's counters) of jobs that go on until
-    @holds(counters); all must have the right bytes.
-    """
+    """(batches, what was taken from a ring, the driver's counters) of jobs that go on until
+    @holds(counters); all must have the right bytes."""
     with Gpu(FAKECUDA_DEVICES="4", **GOOD) as gpu:
         then = Until()
-        jobs = begin(gpu, devices, then.word, steps=1, pass_fds=(then.theirs,))
-        seen = until(lambda: holds(gpu.counters_now()))
-        batches = then.end(jobs)
-        assert seen, gpu.counters()
+        jobs = begin(gpu, devices, then.word, steps=1, pass_fds=then.fds)
+        batches = then.end(jobs, gpu, holds)
         return batches, gpu.taken(), gpu.safe()
 
 
@@ -85,12 +66,12 @@ def test_a_trial_in_vain_is_in_nobodys_way():
     """Ten minutes there is no other one; but a ring, when somebody comes to the same GPU."""
     with Gpu(FAKECUDA_DEVICES="2", FAKECUDA_PEERS="none", **LINKS) as gpu:
         then = Until()
-        jobs = begin(gpu, "01", then.word, steps=1, pass_fds=(then.theirs,))
+        jobs = begin(gpu, "01", then.word, steps=1, pass_fds=then.fds)
         assert until(lambda: gpu.counters_now().get("ipc_exports", 0) > 0)
         soon = gpu.counters()["h2d_copies"] + 1000
         assert until(lambda: gpu.counters()["h2d_copies"] > soon)
         assert gpu.counters()["ipc_opens"] == 0
-        jobs += begin(gpu, "0", then.word, steps=1, pass_fds=(then.theirs,))
+        jobs += begin(gpu, "0", then.word, steps=1, pass_fds=then.fds)
         assert until(lambda: gpu.counters()["ipc_opens"] > 0), gpu.counters()
         then.end(jobs)
         gpu.safe()
@@ -105,7 +86,7 @@ def test_whoever_has_it_may_go():
     for how in (signal.SIGKILL, signal.SIGSTOP):
         with Gpu(FAKECUDA_DEVICES="4", **GOOD) as gpu:
             then = Until()
-            jobs = begin(gpu, "012", then.word, steps=1, pass_fds=(then.theirs,))
+            jobs = begin(gpu, "012", then.word, steps=1, pass_fds=then.fds)
             assert until(lambda: gpu.counters_now().get("peer_copies", 0) > 100), how
             jobs[0].send_signal(how)
             soon = gpu.counters()
@@ -129,7 +110,7 @@ def test_a_full_gpu_asks_its_own_jobs_for_room():
         words = [JOBS, "1", "1", "1", "pace=%d" % PACE]
         fill = "fill=%d" % filled.theirs
         beside = start([*words, then.word], {**env, "CUDA_VISIBLE_DEVICES": "0"},
-                       pass_fds=(then.theirs,))
+                       pass_fds=then.fds)
         fills = start([*words, filled.word, fill], {**env, "CUDA_VISIBLE_DEVICES": "1"},
                       pass_fds=(filled.theirs,))
         shared = until(lambda: gpu.counters_now().get("peer_copies", 0) > 50)
@@ -147,11 +128,7 @@ def test_errors_while_a_path_is_tried():
         with Gpu(FAKECUDA_DEVICES="2", FAKECUDA_FAIL=call, **LINKS) as gpu:
             stays = call.endswith(":700")  # in the context, whoever's call it was
             then = Until()
-            jobs = begin(gpu, "01", then.word, steps=300, pass_fds=(then.theirs,))
-            injected = until(lambda: gpu.counters_now().get("injected", 0) > 0)
-            os.close(then.theirs)
-            os.close(then.ours)
-            for job in jobs:
-                outcome = finish(job)
+            jobs = begin(gpu, "01", then.word, steps=300, pass_fds=then.fds)
+            outcomes = then.end(jobs, gpu, lambda now: now.get("injected", 0) > 0, finish)
+            for outcome in outcomes:
                 assert stays or outcome.status == 0, (call, outcome.output, outcome.errors)
-            assert injected, (call, gpu.counters())

@@ -7,7 +7,7 @@ import re
 import signal
 
 import support
-from copies_common import JOBS, Gpu, batches_of, state_of, until, well
+from copies_common import JOBS, Gpu, Until, batches_of, state_of, until, well
 from support import BUILD, HERE, finish, start
 
 SCHEDULES = os.path.join(BUILD, "tests", "cuda", "schedules")
@@ -18,11 +18,9 @@ SLOW, FAST = {"FAKECUDA_BANDWIDTH": "52000000"}, {"FAKECUDA_BANDWIDTH": "2600000
 
 
 def shares(copies, jobs, *words, late=0, layers=0, **gpu_is):
-    """
-    So many copies come to be shared by jobs that go on until then, and each is brought or
-    taken, never both, as are so many layers of parameters of each.  (How many of all:
-    bench/gates/gate_cuda.py.)
-    """
+    """So many copies come to be shared by jobs that go on until then, and each is brought or taken,
+    never both, as are so many layers of parameters of each.  (How many of all:
+    bench/gates/gate_cuda.py.)"""
     words = [*words, "layers=%d" % layers]
     with Gpu(**gpu_is) as gpu:
         batches = gpu.run_until(lambda now: now.get("d2d_copies", 0) > copies, jobs, *words,
@@ -45,12 +43,11 @@ def test_jobs_far_apart_share():
                late=[pace * batches for batches in behind], FAKECUDA_BANDWIDTH="262144000")
 
 
-def test_a_lone_job_makes_no_ring():
-    with Gpu() as gpu:
-        gpu.run(1, 200)
-        counters = gpu.safe()
-        assert counters["ipc_exports"] == 0 and counters["d2d_copies"] == 0, counters
-        assert counters["h2d_copies"] == 200, counters
+def test_a_lone_job_makes_no_ring(gpu):
+    gpu.run(1, 200)
+    counters = gpu.safe()
+    assert counters["ipc_exports"] == 0 and counters["d2d_copies"] == 0, counters
+    assert counters["h2d_copies"] == 200, counters
 
 
 def test_a_ring_that_does_not_pay_is_given_back():
@@ -81,20 +78,17 @@ def test_a_ring_is_shaped_for_what_recurs():
                FAKECUDA_MEMORY=str(memory << 30), FAKECUDA_MEMORY_SHARED="1")
 
 
-def test_different_batches_are_different():
-    with Gpu() as gpu:
-        env = gpu.group.environment(**gpu.more)
-        jobs = [start([JOBS, str(i), "1", "100", "pause=1000"], env) for i in (1, 2)]
-        for job in jobs:
-            well(job, 100)
-        assert gpu.safe()["h2d_copies"] == 200
+def test_different_batches_are_different(gpu):
+    env = gpu.group.environment(**gpu.more)
+    jobs = [start([JOBS, str(i), "1", "100", "pause=1000"], env) for i in (1, 2)]
+    for job in jobs:
+        well(job, 100)
+    assert gpu.safe()["h2d_copies"] == 200
 
 
 def random_schedules(schedules, workers=4):
-    """
-    tests/cuda/schedules.c: so many of them, byte for byte, by as many processes as pay.  Of each
-    process: machines that shared, all machines, copies within a GPU.
-    """
+    """tests/cuda/schedules.c: so many of them, byte for byte, by as many processes as pay.  Of each
+    process: machines that shared, all machines, copies within a GPU."""
     shared = []
     with contextlib.ExitStack() as stack:
         # What the library is told holds for all machines of a worker: one in four looks twice.
@@ -131,25 +125,20 @@ REACHED = """copy_leased copy_served copy_claimed copy_done copy_teed copy_waits
 
 
 def hit(point, how):
-    """
-    Kill or stop a job there, which it must come to; the others bring something before and
-    after, and must not notice.
-    """
+    """Kill or stop a job there, which it must come to; the others bring something before and after,
+    and must not notice."""
     with Gpu(FAKECUDA_BANDWIDTH="500000000", FAKECUDA_JITTER_US="300") as gpu:
-        until_then, end = os.pipe()
-        words = [1, "pause=1000", "until=%d" % until_then]
+        then = Until()
+        words = [1, "pause=1000", then.word]
         nth = 2 if point.startswith("copy_") else 1
-        others = [gpu.start(i, *words, pass_fds=(until_then,)) for i in (2, 3)]
-        victim = gpu.start(1, *words, pass_fds=(until_then,),
+        others = [gpu.start(i, *words, pass_fds=then.fds) for i in (2, 3)]
+        victim = gpu.start(1, *words, pass_fds=then.fds,
                            **{"TSSHIM_TEST_" + how: "%s:%d" % (point, nth)})
-        os.close(until_then)
         state = "T" if how == "STOP" else "Z"
         was_hit = until(lambda: state_of(victim.pid) == state)
-        then = gpu.counters_now().get("d2h_copies", 0)
-        went_on = until(lambda: gpu.counters_now().get("d2h_copies", 0) > then + 50)
-        os.close(end)
-        for other in others:
-            batches_of(other)
+        soon = gpu.counters_now().get("d2h_copies", 0) + 50
+        went_on = until(lambda: gpu.counters_now().get("d2h_copies", 0) > soon)
+        then.end(others)
         if how == "STOP":
             victim.send_signal(signal.SIGCONT)
             batches_of(victim)
@@ -202,20 +191,16 @@ def test_a_context_that_ends():
              "cuDevicePrimaryCtxReset")
     for leave, call in enumerate(calls, 1):
         with Gpu(FAKECUDA_JITTER_US="200") as gpu:
-            leaves, (until_then, end) = os.pipe(), os.pipe()
-            words = ["pause=2000", "leave=%d" % leave, "first=%d" % leaves[0],
-                     "until=%d" % until_then]
-            jobs = gpu.begin(3, 2, *words, pass_fds=(leaves[0], until_then))
+            leaves, then = os.pipe(), Until()
+            words = ["pause=2000", "leave=%d" % leave, "first=%d" % leaves[0], then.word]
+            jobs = gpu.begin(3, 2, *words, pass_fds=(leaves[0], *then.fds))
             shared = until(lambda: gpu.counters_now().get("d2d_copies", 0) > 10)
             os.close(leaves[0])
             os.close(leaves[1])
             left = until(lambda: gpu.counters()["call." + call] >= len(jobs))
-            then = gpu.counters()["d2h_copies"]
-            went_on = until(lambda: gpu.counters()["d2h_copies"] > then + 50)
-            os.close(until_then)
-            os.close(end)
-            for job in jobs:
-                batches_of(job)
+            soon = gpu.counters()["d2h_copies"] + 50
+            went_on = until(lambda: gpu.counters()["d2h_copies"] > soon)
+            then.end(jobs)
             assert shared and left and went_on, (leave, shared, left, gpu.counters())
             gpu.safe()
 
@@ -224,15 +209,9 @@ def test_threads():
     program = os.path.join(os.path.dirname(JOBS), "threads")
     with Gpu(FAKECUDA_JITTER_US="300", TSSHIM_VERIFY="20") as gpu:
         env = gpu.group.environment(**gpu.more)
-        until_then, end = os.pipe()
-        jobs = [start([program, count, "60", str(until_then)], env, pass_fds=(until_then,))
-                for count in ("12", "5")]
-        os.close(until_then)
-        shared = until(lambda: gpu.counters_now().get("d2d_copies", 0) > 0)
-        os.close(end)
-        for job in jobs:
-            batches_of(job)
-        assert shared, gpu.safe()
+        then = Until()
+        then.end([start([program, count, "60", str(then.theirs)], env, pass_fds=then.fds)
+                  for count in ("12", "5")], gpu, lambda now: now.get("d2d_copies", 0) > 0)
         assert gpu.group.statistics()["mismatched"] == 0
 
 

@@ -39,10 +39,8 @@ def all_right(outcome, epochs):
 
 
 def together(scenario, jobs=2, epochs=12, own=({}, {}), model=False, holds=None, **more):
-    """
-    (counters, statistics, digests) of jobs that all had the right bytes; they go on until
-    @holds(statistics), if that may ever be.
-    """
+    """(counters, statistics, digests) of jobs that all had the right bytes; they go on until
+    @holds(statistics), if that may ever be."""
     settings = {"FAKECUDA_BANDWIDTH": "1000000000", "FAKECUDA_JITTER_US": "300",
                 "TSSHIM_ALIGN": "7", **more}
     with Gpu(model=model, **settings) as gpu, meeting.of(jobs) as where:

@@ -63,12 +63,11 @@ def test_forks_have_none():
         assert said == "child 0 parent 1 again True\n", said
 
 
-def test_what_is_dropped_is_unmapped():
-    with Gpu() as gpu:
-        assert job(gpu, "dropped") == "mapped 0\n"
-        counters = gpu.counters()
-        assert counters["call.cuMemHostRegister_v2"] == 300, counters
-        assert counters["call.cuMemHostUnregister"] == 300, counters
+def test_what_is_dropped_is_unmapped(gpu):
+    assert job(gpu, "dropped") == "mapped 0\n"
+    counters = gpu.counters()
+    assert counters["call.cuMemHostRegister_v2"] == 300, counters
+    assert counters["call.cuMemHostUnregister"] == 300, counters
 
 
 def test_contexts_that_go():
@@ -79,11 +78,10 @@ def test_contexts_that_go():
         assert counters["call.cuMemHostUnregister"] == 1, counters
 
 
-def test_no_gpu_is_used_for_its_sake():
-    with Gpu() as gpu:
-        outcome = run([PYTHON, JOB, "alone"], gpu.group.environment(**gpu.more))
-        assert outcome.output == "offered True taken None dropped 0\n", outcome.errors
-        assert not os.path.exists(gpu.file), "the driver was loaded"
+def test_no_gpu_is_used_for_its_sake(gpu):
+    outcome = run([PYTHON, JOB, "alone"], gpu.group.environment(**gpu.more))
+    assert outcome.output == "offered True taken None dropped 0\n", outcome.errors
+    assert not os.path.exists(gpu.file), "the driver was loaded"
 
 
 def test_off():
@@ -95,10 +93,8 @@ def test_off():
 
 
 def pinned(said):
-    """
-    How many batches of the loop were pinned, and its longest copy in seconds.  (That no copy waits
-    for memory to be pinned: bench/gates/gate_cuda.py.)
-    """
+    """How many batches of the loop were pinned, and its longest copy in seconds.  (That no copy
+    waits for memory to be pinned: bench/gates/gate_cuda.py.)"""
     assert said.startswith("right True\n"), said
     found = re.search(r"~pinned (\d+) longest (\d+) us", said)
     return int(found.group(1)), int(found.group(2)) / 1e6
@@ -162,10 +158,8 @@ def test_kills():
 
 
 def trained(scenario, copies="auto", least=0, **more):
-    """
-    (what must be equal, how many batches were not copied into pinned memory) of a trainer that
-    goes on until there are so many of these.
-    """
+    """(what must be equal, how many batches were not copied into pinned memory) of a trainer that
+    goes on until there are so many of these."""
     with Gpu(TSSHIM_COPIES=copies, FAKECUDA_JITTER_US="1000", **more) as gpu:
         env = gpu.group.environment(**gpu.more)
         outcome = run([support.torch_python(), LOADER, scenario, str(least)], env)

@@ -101,9 +101,8 @@ class Buffer:
         return None
 
     def done(self, then=lambda: None):
-        """
-        1 or an error: what became of it; and whether it was not known at first, before @then().
-        """
+        """1 or an error: what became of it; and whether it was not known at first, before
+        @then()."""
         said = ours.tsshim_pinned_done(self.number)
         waited, until = said == 0, time.monotonic() + 60
         then()
@@ -254,10 +253,8 @@ def leaves():
 
 
 def loop(word, least="0"):
-    """
-    Batches, as a pool hands them on, and more until so many have been pinned.  All must arrive,
-    whatever the driver says.
-    """
+    """Batches, as a pool hands them on, and more until so many have been pinned.  All must arrive,
+    whatever the driver says."""
     rng = random.Random(int(word))
     gpu = Gpu()
     free, held, arrived, longest = [Buffer() for _ in range(4)], [], [], 0

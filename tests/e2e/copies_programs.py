@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Programs that share copies: what they are told is what the driver tells them without us."""
 
-import os
 
 import support
-from copies_common import DRIVER, Gpu, until
+from copies_common import DRIVER, Gpu, Until
 from support import PYTHON, equal, finish, run, start
 
 
@@ -186,19 +185,13 @@ for count in ((1 << 20) + 1, apart + 4096, apart + (1 << 20), (1 << 64) - 4):
 
 
 def both_until(gpu, commands, holds):
-    """
-    The outcomes of programs that run at once, with what each is told besides, and go on until
-    @holds(counters of the driver).
-    """
-    until_then, end = os.pipe()
-    jobs = [start([PYTHON, "-c", *words, str(until_then)],
-                  gpu.group.environment(**{**gpu.more, **more}), pass_fds=(until_then,))
+    """The outcomes of programs that run at once, with what each is told besides, and go on until
+    @holds(counters of the driver)."""
+    then = Until()
+    jobs = [start([PYTHON, "-c", *words, str(then.theirs)],
+                  gpu.group.environment(**{**gpu.more, **more}), pass_fds=then.fds)
             for words, more in commands]
-    os.close(until_then)
-    seen = until(lambda: holds(gpu.counters_now()))
-    os.close(end)
-    outcomes = [finish(job, timeout=60) for job in jobs]
-    assert seen, (gpu.counters(), outcomes)
+    outcomes = then.end(jobs, gpu, holds, finish)
     gpu.safe()
     return outcomes
 

@@ -23,11 +23,9 @@ def shares(now):
 
 
 def fill(gpu, stop=False, call=0, words=(), holds=shares, keeps=False, **more):
-    """
-    (MiB of room for a job when another one shares with it, its longest allocation in s).  Both
-    go on until @holds(counters of the driver); then it fills the memory, and both until the
-    ring was given back, unless somebody is stopped or @keeps it.
-    """
+    """(MiB of room for a job when another one shares with it, its longest allocation in s).  Both
+    go on until @holds(counters of the driver); then it fills the memory, and both until the ring
+    was given back, unless somebody is stopped or @keeps it."""
     (gate, opener), (until_then, end), (then, given) = os.pipe(), os.pipe(), os.pipe()
     other = gpu.start(1, 1, "pace=5000", "until=%d" % until_then, *words, pass_fds=(until_then,),
                       **{name[6:]: value for name, value in more.items()
@@ -63,10 +61,8 @@ def room_of(machine):
 
 
 def all_of_it(room, wanted, longest):
-    """
-    Whether there was as much room as without us.  On a busy machine who has the memory may give
-    it back too late, which costs the whole time that it is waited for.
-    """
+    """Whether there was as much room as without us.  On a busy machine who has the memory may give
+    it back too late, which costs the whole time that it is waited for."""
     return longest < GUARD and (room == wanted or (longest >= WAITS and
                                                    wanted - 32 <= room < wanted))
 
@@ -124,10 +120,8 @@ def test_memory_is_kept_for_who_cannot_close_it():
 
 
 def rounds_without_copies(path):
-    """
-    Whether the thread that looks after the GPU, alone in using the driver, has gone round and
-    asked for no copy: it holds nothing then.
-    """
+    """Whether the thread that looks after the GPU, alone in using the driver, has gone round and
+    asked for no copy: it holds nothing then."""
     def counted():
         now = counters_of(path)
         return now["call.cuCtxPushCurrent_v2"], now["call.cuEventQuery"]

@@ -9,7 +9,7 @@ import os
 import re
 
 import support
-from copies_common import DRIVER, JOBS, Gpu, batches_of, until
+from copies_common import DRIVER, JOBS, Gpu, Until, until
 from support import equal, finish, run, start, victim
 
 PROGRAMS = os.path.dirname(JOBS)
@@ -33,26 +33,16 @@ def at_once(gpu, commands, env=({},), words=(), pass_fds=()):
 
 
 def together(gpu, commands, holds, env=({},)):
-    """
-    The same, and they go on until @holds(counters of the driver).  How many batches they have
-    brought.
-    """
-    until_then, end = os.pipe()
-    jobs = at_once(gpu, commands, env, ["until=%d" % until_then], [until_then])
-    os.close(until_then)
-    seen = until(lambda: holds(gpu.counters_now()))
-    os.close(end)
-    brought = sum(batches_of(job) for job in jobs)
-    assert seen, gpu.counters()
-    return brought
+    """The same, and they go on until @holds(counters of the driver).  How many batches they have
+    brought."""
+    then = Until()
+    return then.end(at_once(gpu, commands, env, [then.word], then.fds), gpu, holds)
 
 
 def in_turn(gpu, command, holds=lambda now: now.get("d2d_copies", 0) > 0, ahead=4):
-    """
-    Two that bring the same, of which the first is ahead of the second by some steps.  Until
+    """Two that bring the same, of which the first is ahead of the second by some steps.  Until
     @holds(counters of the driver) they have half a second for each, as the ring is made beside
-    them.
-    """
+    them."""
     there, back, again = os.pipe(), os.pipe(), os.pipe()
     os.write(again[1], bytes(ahead))
     env, jobs = gpu.group.environment(**gpu.more), []
@@ -97,10 +87,8 @@ def test_two_gpus_in_one_process():
 
 
 def apart(devices, holds, **machine):
-    """
-    Two jobs that bring the same, one to each of these GPUs: what they took, rings mapped, and
-    copies within a GPU.
-    """
+    """Two jobs that bring the same, one to each of these GPUs: what they took, rings mapped, and
+    copies within a GPU."""
     with Gpu(**machine) as gpu:
         batches = together(gpu, [[JOBS, "1", str(i), "50", "pace=5000"] for i in (1, 2)], holds,
                            [{"CUDA_VISIBLE_DEVICES": device} for device in devices])
@@ -111,10 +99,8 @@ def apart(devices, holds, **machine):
 
 
 def test_other_gpus_and_slices_stay_apart():
-    """
-    Where they do not reach each other nobody takes from another GPU, or part of one, nor makes
-    a ring there that nobody would take from.  (Where they do: copies_far.py.)
-    """
+    """Where they do not reach each other nobody takes from another GPU, or part of one, nor makes a
+    ring there that nobody would take from.  (Where they do: copies_far.py.)"""
     for more in ({"FAKECUDA_PEERS": "none"}, {"FAKECUDA_MIG": "1,2"}):
         machine = {"FAKECUDA_DEVICES": "2", **more}
         assert apart("01", lambda now: now.get("h2d_copies", 0) > 100, **machine) == (0, 0, 0)

@@ -243,10 +243,8 @@ def write(directory, stamp):
 
 
 def make(directory):
-    """
-    Write the corpus into @directory and return the sorted paths of its pictures.  Of several
-    processes at once the first does it, and the others wait.
-    """
+    """Write the corpus into @directory and return the sorted paths of its pictures.  Of several
+    processes at once the first does it, and the others wait."""
     stamp = os.path.join(directory, "VERSION")
     if not is_made(stamp):
         os.makedirs(directory, exist_ok=True)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import tempfile
 
+import support
 from support import HERE, Skip
 
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -65,8 +66,7 @@ def test_what_is_declared_wrong_is_seen():
     wrong = [(r"(TS_CU_NOT_READY +)600", r"\g<1>601", ()),
              (r"(struct ts_cu_location from, to;)\s+(unsigned flags;)", r"\2 \1", ()),
              (r"(X\(cuMemcpyBatchAsync_v2), batch_v2,", r"\1, batch,", (NAMED,))]
-    with open(os.path.join(ROOT, ABI), encoding="utf-8") as file:
-        text = file.read()
+    text = support.read(os.path.join(ROOT, ABI))
     version, folder = max(headers())
     for right, changed, way in wrong:
         if way and way not in ways(version):
@@ -75,6 +75,5 @@ def test_what_is_declared_wrong_is_seen():
         assert places == 1, right
         with tempfile.TemporaryDirectory() as place:
             os.makedirs(os.path.join(place, os.path.dirname(ABI)))
-            with open(os.path.join(place, ABI), "w", encoding="utf-8") as file:
-                file.write(mutant)
+            support.write(os.path.join(place, ABI), mutant)
             assert compiled(folder, *way, "-I" + place), changed

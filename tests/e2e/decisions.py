@@ -410,8 +410,7 @@ def test_no_code_is_read_where_a_version_is_not_judged():
 
 
 def test_the_documentation_has_the_versions_that_are_judged():
-    with open(os.path.join(support.HERE, "..", "..", "docs", "reasons.md"), encoding="utf-8") as file:
-        text = " ".join(file.read().split())
+    text = " ".join(support.read(os.path.join(support.HERE, "..", "..", "docs", "reasons.md")).split())
     for name, (_, first, last) in versions.JUDGED.items():
         assert "%s %d.%d to %d.%d" % (name, *first, *last) in text, name
 

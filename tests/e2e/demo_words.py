@@ -95,28 +95,26 @@ def test_what_is_about_to_run():
     assert "unmodified" not in report("command()")
 
 
-def test_wrong_words_cost_no_time():
-    with tempfile.TemporaryDirectory() as place:
-        for words, message in (
-                (["--jobs", "0"], "must be at least 1"), (["--jobs", "57"], "must be at most 56"),
-                (["--ring", "1GB"], "must be a size such as 512M or 4G"),
-                (["--images", place + "/none"], "none is not a directory"),
-                (["--images", place, "--", "true"], "--images is for our own training loop"),
-                (["--speeds", "--", "true"], "--speeds is for our own training loop")):
-            assert message in run("--check-options", *words, status=2), words
-        for words in (["--jobs", "1"], ["--jobs", "56", "--ring", "1G"], ["--images", place], ["--speeds"],
-                      ["--", "true"]):
-            assert run("--check-options", *words, status=0) == "", words
+def test_wrong_words_cost_no_time(directory):
+    for words, message in (
+            (["--jobs", "0"], "must be at least 1"), (["--jobs", "57"], "must be at most 56"),
+            (["--ring", "1GB"], "must be a size such as 512M or 4G"),
+            (["--images", directory + "/none"], "none is not a directory"),
+            (["--images", directory, "--", "true"], "--images is for our own training loop"),
+            (["--speeds", "--", "true"], "--speeds is for our own training loop")):
+        assert message in run("--check-options", *words, status=2), words
+    for words in (["--jobs", "1"], ["--jobs", "56", "--ring", "1G"], ["--images", directory], ["--speeds"],
+                  ["--", "true"]):
+        assert run("--check-options", *words, status=0) == "", words
 
 
-def test_what_is_missing_is_named():
-    with tempfile.TemporaryDirectory() as place:
-        missing = run("--build", place)
-        assert "error: %s/shim/tsrun/tsrun does not exist; run scripts/demo" % place in missing, missing
-        missing = run("--build", support.BUILD, "--", "no-such-command")
-        assert missing == "error: no-such-command: there is no such command\n", missing
-        missing = run("--build", support.BUILD, "--images", place)
-        assert missing.startswith("error: no JPEG files in %s" % place), missing
+def test_what_is_missing_is_named(directory):
+    missing = run("--build", directory)
+    assert "error: %s/shim/tsrun/tsrun does not exist; run scripts/demo" % directory in missing, missing
+    missing = run("--build", support.BUILD, "--", "no-such-command")
+    assert missing == "error: no-such-command: there is no such command\n", missing
+    missing = run("--build", support.BUILD, "--images", directory)
+    assert missing.startswith("error: no JPEG files in %s" % directory), missing
 
 
 def test_a_full_disk():

@@ -56,8 +56,7 @@ def last(lines):
 def members(path, names):
     """First words of `path`'s files in /proc, where one of @names is the first."""
     with contextlib.suppress(OSError):
-        with open(path, "rb") as line:
-            words = line.read().split(b"\0")
+        words = support.read(path, "rb").split(b"\0")
         return words if words[0] in names else None
 
 
@@ -96,8 +95,7 @@ class Log:
         line = json.dumps({"tsshim_events": 2, "t": 2.0, "every": 1.0, "version": "0",
                            "group": self.group.name, "node": "n", "jobs": []},
                           separators=(",", ":")) + "\n"
-        with open(self.path, "w", encoding="utf-8") as file:
-            file.write(line * (1 + size // len(line)) + text)
+        support.write(self.path, line * (1 + size // len(line)) + text)
         os.chmod(self.path, 0o600)
 
     def recorders(self):
@@ -114,8 +112,7 @@ class Log:
 
     def text(self):
         try:
-            with open(self.path, encoding="utf-8") as file:
-                return file.read()
+            return support.read(self.path)
         except FileNotFoundError:
             return ""
 
@@ -137,6 +134,13 @@ class Log:
         self.jobs = []
         wait_until(lambda: not self.recorders(), "recorders end")
         return parse(self.text())
+
+    def check(self):
+        """Let all jobs end well; the lines, which are whole and what the statistics say."""
+        lines, damaged = self.finish()
+        assert damaged == [], damaged
+        same_as_statistics(lines, self.group.statistics())
+        return lines
 
 
 def tell(job, *words):

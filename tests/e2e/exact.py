@@ -80,10 +80,8 @@ def since(before, counts):
 
 
 def alike(commands, verify=5, scenes=1, **settings):
-    """
-    Each of @commands with all others at the same time is as alone; the group's counters, or with
-    more @scenes (joined(), of as many epochs each) a list of those of each scene.
-    """
+    """Each of @commands with all others at the same time is as alone; the group's counters, or with
+    more @scenes (joined(), of as many epochs each) a list of those of each scene."""
     expected = [plain(command) for command in commands]
     with meeting.of(len(commands)) as where, \
             group_of(TSSHIM_VERIFY=str(verify), **settings) as group:

@@ -31,10 +31,8 @@ STEP = T.RandomHorizontalFlip()
 
 
 def apart(name, change, undo, make=STEP, aligned=False, before=None):
-    """
-    What @change() does must show in the name of the samples that @make gives; under alignment,
-    where nothing is refused, if so said.  @before() is done in both programs.
-    """
+    """What @change() does must show in the name of the samples that @make gives; under alignment,
+    where nothing is refused, if so said.  @before() is done in both programs."""
     APART[name] = (lambda: Items(make), change, undo, aligned, before)
 
 

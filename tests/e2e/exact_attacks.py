@@ -51,23 +51,45 @@ def refused(name, make, **attributes):
     BAD[name] = lambda: Items(make, **attributes)
 
 
-class Patched:
-    """A data set that is judged while a name of a module is bound to something else."""
+def refused_item(function):
+    """Decorator: so must be one whose items are what the function gives."""
+    refused(function.__name__, function)
+    return function
 
-    def __init__(self, module, name, value, make):
-        self.module, self.name, self.value, self.make = module, name, value, make
+
+def refused_kind(*words, **attributes):
+    """Decorator: so must be an object of the class, made of these."""
+    def register(kind):
+        BAD[kind.__name__] = lambda: kind(*words, **attributes)
+        return kind
+    return register
+
+
+class During:
+    """A data set that is judged between @before and @after."""
+
+    def __init__(self, make, before, after):
+        self.make, self.before, self.after = make, before, after
 
     def judged(self, judge):
-        missing = object()
-        before = vars(self.module).get(self.name, missing)
-        setattr(self.module, self.name, self.value)
+        self.before()
         try:
-            return judge(Items(self.make))
+            return judge(self.make())
         finally:
-            if before is missing:
-                delattr(self.module, self.name)
-            else:
-                setattr(self.module, self.name, before)
+            self.after()
+
+
+def during(name, make, before, after):
+    """As During, under this @name."""
+    BAD[name] = lambda: During(make, before, after)
+
+
+def patched(name, module, attribute, value, make):
+    """A data set that is judged while this @attribute of a module has another @value."""
+    missing = object()
+    before = vars(module).get(attribute, missing)
+    during(name, lambda: Items(make), lambda: setattr(module, attribute, value),
+           lambda: delattr(module, attribute) if before is missing else setattr(module, attribute, before))
 
 
 refused("default_rng", lambda index: np.random.default_rng().random() + index)
@@ -147,60 +169,48 @@ refused("format_as_value", lambda index: list(map("{0.__globals__}".format, [goo
 refused("format_of_a_format", lambda index: "{0:{0.x}}".format(index))
 refused("operator_as_value", lambda index: functools.reduce(np.add, [BUFFER] * 3))
 
-@bad
-def in_place_operator():
-    def make(index):
-        values = COUNTS
-        values += [index]
-        return values
-    return Items(make)
+@refused_item
+def in_place_operator(index):
+    values = COUNTS
+    values += [index]
+    return values
 
 
-@bad
-def either_of_two():
-    def make(index):
-        values = [] if index else COUNTS
+@refused_item
+def either_of_two(index):
+    values = [] if index else COUNTS
+    values.append(index)
+    return values
+
+
+@refused_item
+def loop_carries_it(index):
+    values = []
+    for _ in range(2):
         values.append(index)
-        return values
-    return Items(make)
+        values = COUNTS
+    return values
 
 
-@bad
-def loop_carries_it():
-    def make(index):
-        values = []
-        for _ in range(2):
-            values.append(index)
-            values = COUNTS
-        return values
-    return Items(make)
+@refused_item
+def element_of_what_is_new(index):
+    values = [COUNTS]
+    values[0].append(index)
+    return values
 
 
-@bad
-def element_of_what_is_new():
-    def make(index):
-        values = [COUNTS]
-        values[0].append(index)
-        return values
-    return Items(make)
+@refused_item
+def alias_of_a_copy(index):
+    values = np.asarray(BUFFER)
+    values[0] = index
+    return values
 
 
-@bad
-def alias_of_a_copy():
-    def make(index):
-        values = np.asarray(BUFFER)
-        values[0] = index
-        return values
-    return Items(make)
-
-
-@bad
-def shared_memory_of_an_array():
-    def make(index):
-        values = np.array(BUFFER, copy=False)
-        values[0] = index
-        return values
-    return Items(make)
+@refused_item
+def shared_memory_of_an_array(index):
+    values = np.array(BUFFER, copy=False)
+    values[0] = index
+    return values
 
 
 @bad
@@ -214,59 +224,47 @@ def nonlocal_counter():
     return Items(make)
 
 
-@bad
-def global_counter():
-    def make(index):
-        global SIZE
-        SIZE += 0
-        return SIZE
-    return Items(make)
+@refused_item
+def global_counter(index):
+    global SIZE
+    SIZE += 0
+    return SIZE
 
 
-@bad
-def default_argument():
-    def make(index, cache={}):
-        cache[index] = 1
-        return cache
-    return Items(make)
+@refused_item
+def default_argument(index, cache={}):
+    cache[index] = 1
+    return cache
 
 
-@bad
-def default_object():
-    def make(index, source=random.Random(3)):
-        return source.random()
-    return Items(make)
+@refused_item
+def default_object(index, source=random.Random(3)):
+    return source.random()
 
 
-@bad
-def swallowed_error():
-    def make(index):
-        try:
-            return open("/nonexistent").read()
-        except OSError:
-            return index
-    return Items(make)
-
-
-@bad
-def swallowed_by_bare():
-    def make(index):
-        try:
-            index = 1 / index
-        except:  # noqa: E722
-            pass
+@refused_item
+def swallowed_error(index):
+    try:
+        return open("/nonexistent").read()
+    except OSError:
         return index
-    return Items(make)
 
 
-@bad
-def finally_returns():
-    def make(index):
-        try:
-            return open("/nonexistent").read()
-        finally:
-            return index  # noqa: B012
-    return Items(make)
+@refused_item
+def swallowed_by_bare(index):
+    try:
+        index = 1 / index
+    except:  # noqa: E722
+        pass
+    return index
+
+
+@refused_item
+def finally_returns(index):
+    try:
+        return open("/nonexistent").read()
+    finally:
+        return index  # noqa: B012
 
 
 @bad
@@ -280,30 +278,20 @@ def suppressed():
     return Items(make)
 
 
-@bad
-def forked_generator():
-    def make(index):
-        with torch.random.fork_rng(devices=[]):
-            return torch.rand(())
-    return Items(make)
+@refused_item
+def forked_generator(index):
+    with torch.random.fork_rng(devices=[]):
+        return torch.rand(())
 
 
-@bad
-def imports_inside():
-    def make(index):
-        import time
-        return time.time()
-    return Items(make)
+@refused_item
+def imports_inside(index):
+    import time
+    return time.time()
 
 
-@bad
-def generator_with_a_position():
-    return Items(lambda index: index, source=(n for n in range(9)))
-
-
-@bad
-def method_of_a_module():
-    return Items(time.time)
+refused("generator_with_a_position", lambda index: index, source=(n for n in range(9)))
+refused("method_of_a_module", time.time)
 
 
 @bad
@@ -359,48 +347,26 @@ def function_that_pretends():
     return Items(default_loader)
 
 
-@bad
-def shared_tensor():
-    return Items(lambda index: index, event=threading.Event())
+refused("shared_tensor", lambda index: index, event=threading.Event())
+refused("open_file", lambda index: OPENED.read())
 
 
-@bad
-def open_file():
-    return Items(lambda index: OPENED.read())
+refused("module_held", lambda index: index, module=time)
+refused("class_held", lambda index: index, kind=Items)
 
 
-@bad
-def module_held():
-    return Items(lambda index: index, module=time)
+@refused_item
+def inner_function_with_effects(index):
+    def inner():
+        return time.time()
+    return inner()
 
 
-@bad
-def class_held():
-    return Items(lambda index: index, kind=Items)
-
-
-@bad
-def inner_function_with_effects():
-    def make(index):
-        def inner():
-            return time.time()
-        return inner()
-    return Items(make)
-
-
-@bad
-def patched_in_a_library():
-    return Patched(numpy, "zeros", lambda shape: time.time(), lambda index: np.zeros(3))
-
-
-@bad
-def patched_built_in():
-    return Patched(__import__("builtins"), "len", lambda value: 1, lambda index: len([]))
-
-
-@bad
-def patched_generator():
-    return Patched(random, "choice", random.Random().choice, lambda index: random.choice([1, 2]))
+patched("patched_in_a_library", numpy, "zeros", lambda shape: time.time(),
+        lambda index: np.zeros(3))
+patched("patched_built_in", __import__("builtins"), "len", lambda value: 1, lambda index: len([]))
+patched("patched_generator", random, "choice", random.Random().choice,
+        lambda index: random.choice([1, 2]))
 
 
 @bad
@@ -411,38 +377,22 @@ def other_code():
     return Items(make)
 
 
-@bad
-def patched_by_a_partial():
-    return Patched(TF, "hflip", functools.partial(lambda image: image), T.RandomCrop(3))
+patched("patched_by_a_partial", TF, "hflip", functools.partial(lambda image: image),
+        T.RandomCrop(3))
+patched("patched_by_an_object", TF, "hflip", Items(None), T.RandomCrop(3))
 
 
-@bad
-def patched_by_an_object():
-    return Patched(TF, "hflip", Items(None), T.RandomCrop(3))
+patched("patched_data_set", torch.utils.data.Dataset, "__getattr__", lambda self, name: 1,
+        lambda index: index)
+patched("patched_module_call", torch.nn.Module, "__call__", lambda self, x: x, T.RandomCrop(3))
 
 
-@bad
-def patched_data_set():
-    return Patched(torch.utils.data.Dataset, "__getattr__", lambda self, name: 1,
-                   lambda index: index)
+patched("patched_class_of_built_ins", __import__("builtins"), "list", type("Numbers", (list,), {}),
+        lambda index: index)
 
 
-@bad
-def patched_module_call():
-    return Patched(torch.nn.Module, "__call__", lambda self, x: x, T.RandomCrop(3))
-
-
-@bad
-def patched_class_of_built_ins():
-    class Numbers(list):
-        pass
-    return Patched(__import__("builtins"), "list", Numbers, lambda index: index)
-
-
-@bad
-def element_in_place():
-    def make(index):
-        table = dict(a=COUNTS)
-        table["a"] += [index]
-        return table
-    return Items(make)
+@refused_item
+def element_in_place(index):
+    table = dict(a=COUNTS)
+    table["a"] += [index]
+    return table

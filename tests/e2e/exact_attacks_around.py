@@ -21,8 +21,8 @@ import torch
 import torchvision.transforms.functional as TF
 from torchvision import transforms as T
 
-from exact_attacks import BUFFER, COUNTS, EVENTS, PATH, Patched
-from exact_attacks_state import FLIP, PART, TRANSFORMS, During, counted
+from exact_attacks import BUFFER, COUNTS, EVENTS, PATH, during, patched, refused
+from exact_attacks_state import FLIP, PART, TRANSFORMS, counted
 from exact_zoo import Items
 
 try:
@@ -34,7 +34,6 @@ try:
 except ImportError:  # torchvision before 0.15
     v2 = None
 
-BAD = {}
 TEMPLATE, MEMO = [1], {}
 BLOB = np.arange(12, dtype=np.float32).tobytes()
 NORMALIZE = T.Normalize([.5], [.5], inplace=True)
@@ -42,16 +41,6 @@ NAMES = {name: value for name, value in vars(TF).items() if name[:2] != "__"}
 Pair = collections.namedtuple("Pair", "one other")
 Pair._make = classmethod(counted)
 PAIR = Pair(1, 2)
-
-
-def refused(name, make, **attributes):
-    """A data set that must be refused: an item is what @make gives."""
-    BAD[name] = lambda: Items(make, **attributes)
-
-
-def patched(name, module, attribute, value, make):
-    """As Patched, under this @name."""
-    BAD[name] = lambda: Patched(module, attribute, value, make)
 
 
 def read(index):
@@ -69,17 +58,15 @@ def searched(name):
 
 # ---- text ----
 
-BAD["strict_that_ignores"] = lambda: During(
-    lambda: Items(read), lambda: codecs.register_error("strict", codecs.ignore_errors),
-    lambda: codecs.register_error("strict", codecs.strict_errors))
-BAD["handler_of_codecs"] = lambda: During(
-    lambda: Items(lambda index: b"a\xff".decode("ascii", "ignore")),
-    lambda: codecs.register_error("ignore", custom),
-    lambda: codecs.register_error("ignore", codecs.ignore_errors))
+during("strict_that_ignores", lambda: Items(read),
+       lambda: codecs.register_error("strict", codecs.ignore_errors),
+       lambda: codecs.register_error("strict", codecs.strict_errors))
+during("handler_of_codecs", lambda: Items(lambda index: b"a\xff".decode("ascii", "ignore")),
+       lambda: codecs.register_error("ignore", custom),
+       lambda: codecs.register_error("ignore", codecs.ignore_errors))
 if hasattr(codecs, "unregister"):  # from Python 3.10 on
-    BAD["codec_of_the_users"] = lambda: During(
-        lambda: Items(lambda index: b"a".decode("mine")), lambda: codecs.register(searched),
-        lambda: codecs.unregister(searched))
+    during("codec_of_the_users", lambda: Items(lambda index: b"a".decode("mine")),
+           lambda: codecs.register(searched), lambda: codecs.unregister(searched))
 
 # ---- libraries that were changed ----
 
@@ -90,9 +77,8 @@ patched("open_of_io", io, "open", counted, lambda index: PATH.read_text())
 patched("fspath", os, "fspath", counted, lambda index: os.path.join("a", "b"))
 patched("method_of_a_decoder", json.JSONDecoder, "decode", counted,
         lambda index: json.loads("[1]"))
-BAD["format_that_is_loaded_later"] = lambda: Patched(
-    PIL.Image.preinit() or PIL.Image.OPEN["GIF"][0], "load_end", counted,
-    lambda index: np.asarray(PIL.Image.open("x")))
+patched("format_that_is_loaded_later", PIL.Image.preinit() or PIL.Image.OPEN["GIF"][0], "load_end",
+        counted, lambda index: np.asarray(PIL.Image.open("x")))
 patched("mock", TF, "hflip", mock.MagicMock(side_effect=counted), FLIP)
 patched("caller_of_a_method", TF, "hflip", operator.methodcaller("transpose", 0), FLIP)
 patched("function_of_torchscript", TF, "hflip", torch.jit.script(torch.nn.Identity()), FLIP)
@@ -101,10 +87,9 @@ patched("object_of_no_module", TF, "hflip", type(
     "Flip", (), {"__module__": "nowhere", "__call__": counted})(), FLIP)
 patched("below_the_border_of_torch", torch._C._nn, "upsample_nearest2d", counted,
         lambda index: torch.nn.functional.interpolate(torch.ones(1, 1, 2, 2), scale_factor=2))
-BAD["marker_of_jpeg"] = lambda: During(
-    lambda: Items(lambda index: np.asarray(PIL.Image.open("x"))),
-    lambda: PIL.JpegImagePlugin.MARKER.update({0xFFE1: ("APP1", "", counted)}),
-    lambda: PIL.JpegImagePlugin.MARKER.update(MARKER))
+during("marker_of_jpeg", lambda: Items(lambda index: np.asarray(PIL.Image.open("x"))),
+       lambda: PIL.JpegImagePlugin.MARKER.update({0xFFE1: ("APP1", "", counted)}),
+       lambda: PIL.JpegImagePlugin.MARKER.update(MARKER))
 MARKER = dict(PIL.JpegImagePlugin.MARKER)
 
 
@@ -115,18 +100,16 @@ class Stats(Items):
         return self.stats[0]
 
 
-BAD["attribute_of_all_data_sets"] = lambda: During(
-    lambda: Stats(Stats(None).size),
-    lambda: setattr(torch.utils.data.Dataset, "stats", (np.zeros(2),)),
-    lambda: delattr(torch.utils.data.Dataset, "stats"))
+during("attribute_of_all_data_sets", lambda: Stats(Stats(None).size),
+       lambda: setattr(torch.utils.data.Dataset, "stats", (np.zeros(2),)),
+       lambda: delattr(torch.utils.data.Dataset, "stats"))
 refused("maker_of_a_named_tuple", lambda index: PAIR._make([1, 2]))
 
 if v2 is not None:
     NODES = sys.modules["torch.utils._pytree"].SUPPORTED_NODES
     KIND = next(iter(NODES.values()))
-    BAD["node_of_a_tree"] = lambda: During(
-        lambda: Items(v2.Resize(3)), lambda: NODES.update({Stats: KIND._replace(
-            flatten_fn=counted)}), lambda: NODES.pop(Stats))
+    during("node_of_a_tree", lambda: Items(v2.Resize(3)),
+           lambda: NODES.update({Stats: KIND._replace(flatten_fn=counted)}), lambda: NODES.pop(Stats))
 
 # ---- changes in place, and memory that nobody wrote ----
 

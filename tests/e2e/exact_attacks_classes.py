@@ -11,18 +11,11 @@ import torch
 import torchvision
 from torchvision import transforms as T
 
-from exact_attacks import COUNTS, EVENTS
+from exact_attacks import BAD, COUNTS, EVENTS, bad, during, refused, refused_kind
 from exact_zoo import Items
 
-BAD = {}
 NAMESPACE = types.SimpleNamespace(copy=lambda: COUNTS)
 SIZES, SCALES, TABLES = [], [], []
-
-
-def bad(function):
-    """Decorator: the function gives a data set that must be refused."""
-    BAD[function.__name__] = function
-    return function
 
 
 @bad
@@ -33,52 +26,42 @@ def cached():
     return Items(value)
 
 
-@bad
-def cached_property():
-    class Data(Items):
-        @functools.cached_property
-        def offset(self):
-            return random.random()
+@refused_kind(None)
+class cached_property(Items):
+    @functools.cached_property
+    def offset(self):
+        return random.random()
 
-        def __getitem__(self, index):
-            return self.offset + index
-    return Data(None)
+    def __getitem__(self, index):
+        return self.offset + index
 
 
-@bad
-def counter():
-    class Data(Items):
-        def __getitem__(self, index):
-            self.calls = self.calls + 1
-            return self.calls
-    return Data(None, calls=0)
+@refused_kind(None, calls=0)
+class counter(Items):
+    def __getitem__(self, index):
+        self.calls = self.calls + 1
+        return self.calls
 
 
-@bad
-def caching():
-    class Data(Items):
-        def __getitem__(self, index):
-            self.cache[index] = index
-            return self.cache.setdefault(index, 1)
-    return Data(None, cache={})
+@refused_kind(None, cache={})
+class caching(Items):
+    def __getitem__(self, index):
+        self.cache[index] = index
+        return self.cache.setdefault(index, 1)
 
 
-@bad
-def missing_key():
-    return Items(lambda index: index, table=collections.defaultdict(list))
+refused("missing_key", lambda index: index, table=collections.defaultdict(list))
 
 
-@bad
-def property_with_effects():
-    class Data(Items):
-        @property
-        def size(self):
-            EVENTS.append(1)
-            return 3
+@refused_kind(None)
+class property_with_effects(Items):
+    @property
+    def size(self):
+        EVENTS.append(1)
+        return 3
 
-        def __getitem__(self, index):
-            return self.size
-    return Data(None)
+    def __getitem__(self, index):
+        return self.size
 
 
 @bad
@@ -90,36 +73,28 @@ def property_met_by_another():
     return Items(lambda index: SIZES[0].width, held=SIZES.append(Size()))
 
 
-@bad
-def attributes_by_name():
-    class Data(Items):
-        def __getattr__(self, name):
-            return time.time()
-    return Data(lambda index: index)
+@refused_kind(lambda index: index)
+class attributes_by_name(Items):
+    def __getattr__(self, name):
+        return time.time()
 
 
-@bad
-def attributes_of_all():
-    class Data(Items):
-        def __getattribute__(self, name):
-            return object.__getattribute__(self, name)
-    return Data(lambda index: index)
+@refused_kind(lambda index: index)
+class attributes_of_all(Items):
+    def __getattribute__(self, name):
+        return object.__getattribute__(self, name)
 
 
-@bad
-def hides_state():
-    class Data(Items):
-        def __getstate__(self):
-            return {}
-    return Data(lambda index: index)
+@refused_kind(lambda index: index)
+class hides_state(Items):
+    def __getstate__(self):
+        return {}
 
 
-@bad
-def deleted():
-    class Data(Items):
-        def __del__(self):
-            EVENTS.append(1)
-    return Data(lambda index: index)
+@refused_kind(lambda index: index)
+class deleted(Items):
+    def __del__(self):
+        EVENTS.append(1)
 
 
 @bad
@@ -170,9 +145,7 @@ def what_a_copy_gives():
     return Items(lambda index: TABLES[0].copy().append(index), held=TABLES.append(Table()))
 
 
-@bad
-def what_a_copy_of_an_instance_gives():
-    return Items(lambda index: NAMESPACE.copy().append(index))
+refused("what_a_copy_of_an_instance_gives", lambda index: NAMESPACE.copy().append(index))
 
 
 @bad
@@ -330,34 +303,15 @@ def method_called_with_another():
     return Data(None)
 
 
-class InVersionTwo:
-    """A data set with a transform of v2 that is judged between @before and @after."""
-
-    def __init__(self, before, after):
-        self.before, self.after = before, after
-
-    def judged(self, judge):
-        self.before()
-        try:
-            return judge(Items(v2.Resize(3)))
-        finally:
-            self.after()
-
-
-def of_version_two():
-    """Where there is one."""
-    kernels = v2.functional._utils._KERNEL_REGISTRY[v2.functional.resize]
-    BAD["registered_kernel"] = lambda: InVersionTwo(
-        lambda: kernels.update({Items: lambda image: time.time()}), lambda: kernels.pop(Items))
-    BAD["other_return_type"] = lambda: InVersionTwo(
-        lambda: tv_tensors.set_return_type("TVTensor"),
-        lambda: tv_tensors.set_return_type("Tensor"))
-
-
 try:
     from torchvision import tv_tensors
     from torchvision.transforms import v2
 except ImportError:  # torchvision before 0.16
-    v2 = None
+    pass
 else:
-    of_version_two()
+    KERNELS = v2.functional._utils._KERNEL_REGISTRY[v2.functional.resize]
+    during("registered_kernel", lambda: Items(v2.Resize(3)),
+           lambda: KERNELS.update({Items: lambda image: time.time()}), lambda: KERNELS.pop(Items))
+    during("other_return_type", lambda: Items(v2.Resize(3)),
+           lambda: tv_tensors.set_return_type("TVTensor"),
+           lambda: tv_tensors.set_return_type("Tensor"))

@@ -16,18 +16,12 @@ import torchvision
 from torchvision import datasets
 from torchvision import transforms as T
 
-from exact_attacks import BUFFER, COUNTS, EVENTS, Patched
+from exact_attacks import BUFFER, COUNTS, EVENTS, during, patched, refused
 from exact_zoo import Items
 
-BAD = {}
 TENSOR = torch.zeros(4)
 STRINGS = {"red": 1, "green": 2, "blue": 3}
 NUMBERS = np.arange(3)
-
-
-def refused(name, make, **attributes):
-    """A data set that must be refused: an item is what @make gives."""
-    BAD[name] = lambda: Items(make, **attributes)
 
 
 def touched(self, *rest):
@@ -35,17 +29,9 @@ def touched(self, *rest):
     return []
 
 
-class Named:
+def named(name):
     """An object with effects behind a name that only functions of libraries ask for."""
-
-    def __init__(self, name):
-        self.name = name
-
-    def __call__(self, make):
-        def data():
-            kind = type("Named", (), {self.name: touched, "__module__": __name__})
-            return Items(make, held=kind())
-        return data
+    return type("Named", (), {name: touched, "__module__": __name__})()
 
 
 # ---- what libraries keep is in no key ----
@@ -62,11 +48,8 @@ refused("objects_in_a_set", lambda index: [len(str(one)) for one in set([index, 
 
 # ---- changes in place ----
 
-BAD["asked_for_keys"] = lambda: Named("keys")(lambda index: dict(HELD))()
-HELD = type("Held", (), {"keys": touched, "__module__": __name__})()
-MEAN = type("Mean", (), {"mean": touched, "__module__": __name__})()
-DATA = type("Data", (), {"getdata": touched, "__module__": __name__})()
-READ = type("Read", (), {"read": touched, "__module__": __name__})()
+MEAN, DATA, READ = map(named, ("mean", "getdata", "read"))
+refused("asked_for_keys", lambda index: dict(HELD), held=named("keys"))
 refused("asked_for_mean", lambda index: np.mean(MEAN))
 refused("asked_for_getdata", lambda index: PIL.Image.new("L", (2, 2)).transform((1, 1), DATA))
 refused("asked_for_read", lambda index: json.load(READ))
@@ -137,22 +120,11 @@ class MyFile(PIL.Image.Image):
     pass
 
 
-class Taught:
-    """A data set that is judged while Pillow knows a format of the program's own."""
-
-    def judged(self, judge):
-        PIL.Image.register_open("MINE", MyFile)
-        try:
-            return judge(Items(lambda index: PIL.Image.open(io.BytesIO(b"x"))))
-        finally:
-            del PIL.Image.OPEN["MINE"]
-            PIL.Image.ID.remove("MINE")
-
-
-BAD["format_of_pillow"] = Taught
-BAD["method_of_tensors"] = lambda: Patched(
-    torch.Tensor, "mean", lambda self: EVENTS.append(1),
-    lambda: T.Lambda(lambda x: x.mean()))
+during("format_of_pillow", lambda: Items(lambda index: PIL.Image.open(io.BytesIO(b"x"))),
+       lambda: PIL.Image.register_open("MINE", MyFile),
+       lambda: (PIL.Image.OPEN.pop("MINE"), PIL.Image.ID.remove("MINE")))
+patched("method_of_tensors", torch.Tensor, "mean", lambda self: EVENTS.append(1),
+        lambda: T.Lambda(lambda x: x.mean()))
 
 
 def of_a_package(text, name):
@@ -163,26 +135,17 @@ def of_a_package(text, name):
     return names[name]
 
 
-BAD["method_of_a_package"] = lambda: Patched(
-    torch.Tensor, "mean", of_a_package("def mean(self): return EVENTS.append(1)", "mean"),
-    lambda: T.Lambda(lambda x: x.mean()))
-BAD["property_of_a_package"] = lambda: Patched(
-    torch.Tensor, "T", property(of_a_package("def get(self): return EVENTS.append(1)", "get")),
-    lambda: T.Lambda(lambda x: x.T))
+patched("method_of_a_package", torch.Tensor, "mean",
+        of_a_package("def mean(self): return EVENTS.append(1)", "mean"),
+        lambda: T.Lambda(lambda x: x.mean()))
+patched("property_of_a_package", torch.Tensor, "T",
+        property(of_a_package("def get(self): return EVENTS.append(1)", "get")),
+        lambda: T.Lambda(lambda x: x.T))
 
 
-class Registered:
-    """A data set that is judged while an operator of torchvision's has another kernel."""
-
-    def judged(self, judge):
-        torch.library._impls.add("image/decode_image/CPU")
-        try:
-            return judge(Items(lambda index: torchvision.io.read_image("x")))
-        finally:
-            torch.library._impls.discard("image/decode_image/CPU")
-
-
-BAD["kernel_of_torchvision"] = Registered
+during("kernel_of_torchvision", lambda: Items(lambda index: torchvision.io.read_image("x")),
+       lambda: torch.library._impls.add("image/decode_image/CPU"),
+       lambda: torch.library._impls.discard("image/decode_image/CPU"))
 
 
 # ---- what is not new although it looks so ----

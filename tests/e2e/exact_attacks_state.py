@@ -25,31 +25,10 @@ import torchvision.transforms.functional as TF
 from torch.utils.data import Dataset
 from torchvision import transforms as T
 
-from exact_attacks import BUFFER, COUNTS, EVENTS, RANDOM, Patched
+from exact_attacks import BUFFER, COUNTS, EVENTS, RANDOM, During, bad, during, patched, refused
 from exact_zoo import Items
 
-BAD = {}
 HELD = []
-
-
-def bad(function):
-    """Decorator: the function gives a data set that must be refused."""
-    BAD[function.__name__] = function
-    return function
-
-
-class During:
-    """A data set that is judged between @before and @after."""
-
-    def __init__(self, make, before, after):
-        self.make, self.before, self.after = make, before, after
-
-    def judged(self, judge):
-        self.before()
-        try:
-            return judge(self.make())
-        finally:
-            self.after()
 
 
 def tracing(*_rest):
@@ -57,14 +36,8 @@ def tracing(*_rest):
     EVENTS.append(1)
 
 
-BAD["profiler_of_the_users"] = lambda: During(
-    lambda: Items(lambda index: np.ones(3)), lambda: sys.setprofile(tracing),
-    lambda: sys.setprofile(None))
-
-
-def patched(name, module, attribute, value, make):
-    """As Patched, under this @name."""
-    BAD[name] = lambda: Patched(module, attribute, value, make)
+during("profiler_of_the_users", lambda: Items(lambda index: np.ones(3)),
+       lambda: sys.setprofile(tracing), lambda: sys.setprofile(None))
 
 
 def counted(*rest, **more):
@@ -108,14 +81,14 @@ patched("state_of_numpy", np.random, "get_state", np.random.RandomState(3).get_s
         lambda index: np.random.rand())
 patched("decoder_of_json", json, "_default_decoder", json.JSONDecoder(object_hook=hflip),
         lambda index: json.loads("{}"))
-BAD["decorated_method"] = lambda: Patched(
-    T.RandomHorizontalFlip, "forward", torch.no_grad()(lambda self, image: hflip(image)), FLIP)
-BAD["property_of_a_partial"] = lambda: Patched(
-    T.RandomHorizontalFlip, "p", property(functools.partial(counted)), FLIP)
-BAD["cached_property_of_a_library"] = lambda: Patched(
-    T.RandomHorizontalFlip, "p", functools.cached_property(counted), FLIP)
-BAD["method_for_one_type"] = lambda: Patched(
-    T.RandomHorizontalFlip, "forward", functools.partialmethod(counted), FLIP)
+patched("decorated_method", T.RandomHorizontalFlip, "forward",
+        torch.no_grad()(lambda self, image: hflip(image)), FLIP)
+patched("property_of_a_partial", T.RandomHorizontalFlip, "p", property(functools.partial(counted)),
+        FLIP)
+patched("cached_property_of_a_library", T.RandomHorizontalFlip, "p",
+        functools.cached_property(counted), FLIP)
+patched("method_for_one_type", T.RandomHorizontalFlip, "forward", functools.partialmethod(counted),
+        FLIP)
 
 # ---- named tuples ----
 
@@ -137,14 +110,8 @@ Plain = collections.namedtuple("Plain", "value")
 Defaults = collections.namedtuple("Defaults", "value helper", defaults=[time.time])
 
 
-@bad
-def method_of_a_named_tuple():
-    return Items(lambda index: HELD[0].area(), held=HELD.append(Record(1)))
-
-
-@bad
-def sum_of_a_named_tuple():
-    return Items(lambda index: index, held=Record(1))
+refused("method_of_a_named_tuple", lambda index: HELD[0].area(), held=HELD.append(Record(1)))
+refused("sum_of_a_named_tuple", lambda index: index, held=Record(1))
 
 
 @bad
@@ -157,9 +124,7 @@ def method_given_later():
 RECORDS = []
 
 
-@bad
-def default_of_a_named_tuple():
-    return Items(lambda index: Defaults(index).helper())
+refused("default_of_a_named_tuple", lambda index: Defaults(index).helper())
 
 
 # ---- attributes that stand for methods ----
@@ -185,36 +150,17 @@ class Repeats:
 REPEATED = Repeats()
 
 
-@bad
-def copied_by_the_instance():
-    return Items(lambda index: copy.deepcopy(COPIED).append(index))
+refused("copied_by_the_instance", lambda index: copy.deepcopy(COPIED).append(index))
+refused("reduced_by_the_instance", lambda index: copy.deepcopy(REDUCED).append(index))
 
 
-@bad
-def reduced_by_the_instance():
-    return Items(lambda index: copy.deepcopy(REDUCED).append(index))
+refused("array_of_the_instance", lambda index: np.array(ARRAY).fill(index))
+refused("clipped_by_the_instance", lambda index: np.clip(CLIPPED, 0, 1).fill(index))
 
 
-@bad
-def array_of_the_instance():
-    return Items(lambda index: np.array(ARRAY).fill(index))
-
-
-@bad
-def clipped_by_the_instance():
-    return Items(lambda index: np.clip(CLIPPED, 0, 1).fill(index))
-
-
-@bad
-def repeated_by_the_class():
-    return Items(lambda index: np.repeat(REPEATED, 2).fill(index))
-
-
-@bad
-def copied_by_a_registry():
-    return During(lambda: Items(lambda index: copy.deepcopy(REPEATED)),
-                  lambda: copyreg.pickle(Repeats, counted),
-                  lambda: copyreg.dispatch_table.pop(Repeats))
+refused("repeated_by_the_class", lambda index: np.repeat(REPEATED, 2).fill(index))
+during("copied_by_a_registry", lambda: Items(lambda index: copy.deepcopy(REPEATED)),
+       lambda: copyreg.pickle(Repeats, counted), lambda: copyreg.dispatch_table.pop(Repeats))
 
 
 class Step(torch.nn.Module):
@@ -231,9 +177,7 @@ class Steps(torch.nn.Module):
 STEPS = Steps()
 
 
-@bad
-def part_that_is_called_copy():
-    return Items(lambda index: STEPS.copy().append(index))
+refused("part_that_is_called_copy", lambda index: STEPS.copy().append(index))
 
 
 class Hidden:
@@ -246,11 +190,7 @@ class Hidden:
 
 
 HIDDEN = Hidden(1)
-
-
-@bad
-def hidden_attributes():
-    return Items(lambda index: HIDDEN.value + index)
+refused("hidden_attributes", lambda index: HIDDEN.value + index)
 
 
 # ---- registries ----
@@ -323,9 +263,7 @@ def operator_of_the_users():
     return During(lambda: Items(lambda index: torch.flip(index, (0,))), replace, held.clear)
 
 
-@bad
-def warning_shown_by_the_user():
-    return Patched(warnings, "showwarning", counted, lambda index: index)
+patched("warning_shown_by_the_user", warnings, "showwarning", counted, lambda index: index)
 
 
 @bad
@@ -355,20 +293,15 @@ def private_view_of_a_mapped_file():
     return Items(lambda index: index, data=np.asarray(mapped))
 
 
-@bad
-def tensor_of_a_mapped_file():
-    return Items(lambda index: index, data=torch.from_numpy(np.memmap(FILE.name, np.uint8, "c")))
+refused("tensor_of_a_mapped_file", lambda index: index,
+        data=torch.from_numpy(np.memmap(FILE.name, np.uint8, "c")))
 
 
 WHOLE = np.arange(9)
 PART = WHOLE[2:5]
 NAMED = torch.zeros(2)
 NAMED.grad = torch.ones(2)
-
-
-@bad
-def whole_of_a_part():
-    return Items(lambda index: PART.base[0])
+refused("whole_of_a_part", lambda index: PART.base[0])
 
 
 if hasattr(torch.Tensor, "has_names"):
@@ -377,9 +310,7 @@ if hasattr(torch.Tensor, "has_names"):
         return Items(lambda index: index, data=torch.zeros(2, names=("one",)))
 
 
-@bad
-def gradient_of_a_tensor():
-    return Items(lambda index: NAMED.grad + index)
+refused("gradient_of_a_tensor", lambda index: NAMED.grad + index)
 
 
 # ---- what equal values may differ in ----
@@ -387,9 +318,7 @@ def gradient_of_a_tensor():
 PAIR = [1e9, 1e9]
 
 
-@bad
-def same_object():
-    return Items(lambda index: PAIR[0] is PAIR[1])
+refused("same_object", lambda index: PAIR[0] is PAIR[1])
 
 
 @bad
@@ -398,11 +327,5 @@ def arguments_in_a_closure():
     return Items(lambda index: sys.argv[-1])
 
 
-@bad
-def arguments_by_name():
-    return Items(lambda index: getattr(sys, "argv")[-1])
-
-
-@bad
-def set_in_two_orders():
-    return Items(lambda index: index, one={0, 8}, two={8, 0})
+refused("arguments_by_name", lambda index: getattr(sys, "argv")[-1])
+refused("set_in_two_orders", lambda index: index, one={0, 8}, two={8, 0})

@@ -200,7 +200,6 @@ def arguments(words):
                                           "soon", "buffer", "constant"))
     parser.add_argument("--zoo", choices=("good", "refused", "changed"),
                         help="many data sets in a row")
-    parser.add_argument("--only", help="one of the zoo")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--persistent", action="store_true", help="workers live on")
     parser.add_argument("--batch", type=int, default=8)
@@ -319,9 +318,8 @@ def zoo(options):
     else:
         cases = exact_stateful.cases(options.zoo)
     for name, make, change in cases:
-        if options.only in (None, name):
-            print("#", name)
-            iterate(make(), options, change)
+        print("#", name)
+        iterate(make(), options, change)
 
 
 def play(options):

@@ -17,25 +17,13 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from exact_attacks import COUNTS, EVENTS
+from exact_attacks import COUNTS, EVENTS, bad, during, refused, refused_item, refused_kind
 from exact_zoo import Items, good, picture
 
-BAD = {}
 TABLE = {"one": [1, 2, 3], "two": [4, 5]}
 NESTED = [[1], [2]]
 PATHS = [pathlib.Path("/tmp") / name for name in ("a.txt", "b.txt")]
 VERSION = sys.version_info[:2]
-
-
-def refused(name, make, **attributes):
-    """A data set that must be refused: an item is what @make gives."""
-    BAD[name] = lambda: Items(make, **attributes)
-
-
-def bad(function):
-    """Decorator: the function gives a data set that must be refused."""
-    BAD[function.__name__] = function
-    return function
 
 
 def work(index):
@@ -227,57 +215,47 @@ if VERSION >= (3, 14):
 
 # ---- handlers of an author's own among those of comprehensions ----
 
-@bad
-def handles_around_a_comprehension():
-    def make(index):
+@refused_item
+def handles_around_a_comprehension(index):
+    try:
+        return [COUNTS[number] for number in range(index)]
+    except IndexError:
+        return []
+
+
+@refused_item
+def handles_beside_a_comprehension(index):
+    numbers = [number for number in COUNTS]
+    try:
+        return numbers[index]
+    except IndexError:
+        return [number + 1 for number in numbers]
+
+
+@refused_item
+def finally_around_a_comprehension(index):
+    try:
+        return [number for number in COUNTS]
+    finally:
+        EVENTS.append(index)
+
+
+@refused_item
+def swallows_in_a_loop(index):
+    for _ in range(2):
         try:
-            return [COUNTS[number] for number in range(index)]
-        except IndexError:
-            return []
-    return Items(make)
+            found = {number: 1 for number in COUNTS}
+        except ValueError:
+            continue
+        return found
 
 
-@bad
-def handles_beside_a_comprehension():
-    def make(index):
-        numbers = [number for number in COUNTS]
-        try:
-            return numbers[index]
-        except IndexError:
-            return [number + 1 for number in numbers]
-    return Items(make)
-
-
-@bad
-def finally_around_a_comprehension():
-    def make(index):
-        try:
-            return [number for number in COUNTS]
-        finally:
-            EVENTS.append(index)
-    return Items(make)
-
-
-@bad
-def swallows_in_a_loop():
-    def make(index):
-        for _ in range(2):
-            try:
-                found = {number: 1 for number in COUNTS}
-            except ValueError:
-                continue
-            return found
-    return Items(make)
-
-
-@bad
-def handles_groups():
-    def make(index):
-        try:
-            return [number for number in COUNTS]
-        except* ValueError:
-            pass
-    return Items(make)
+@refused_item
+def handles_groups(index):
+    try:
+        return [number for number in COUNTS]
+    except* ValueError:
+        pass
 
 
 @bad
@@ -292,36 +270,29 @@ def a_generator_that_handles():
 
 # ---- what a comprehension's variable hides ----
 
-@bad
-def a_new_list_under_the_name_of_an_old_one():
-    def make(index):
-        fresh = []
-        return [fresh.append(index) for fresh in [COUNTS]], fresh
-    return Items(make)
+@refused_item
+def a_new_list_under_the_name_of_an_old_one(index):
+    fresh = []
+    return [fresh.append(index) for fresh in [COUNTS]], fresh
 
 
-@bad
-def a_cell_of_a_comprehension():
-    return Items(lambda index: [change(index) for change in [
-        lambda number, kept=kept: kept.append(number) for kept in [COUNTS]]])
+refused("a_cell_of_a_comprehension",
+        lambda index: [change(index) for change in [
+            lambda number, kept=kept: kept.append(number) for kept in [COUNTS]]])
 
 
-@bad
-def a_walrus_in_a_comprehension():
-    def make(index):
-        kept = []
-        [kept := NESTED for _ in range(1)]
-        kept.append(index)
-        return index
-    return Items(make)
+@refused_item
+def a_walrus_in_a_comprehension(index):
+    kept = []
+    [kept := NESTED for _ in range(1)]
+    kept.append(index)
+    return index
 
 
-@bad
-def the_first_argument_as_a_variable():
-    class Data(Items):
-        def __getitem__(self, index):
-            return [self.append(index) for self in [COUNTS]]
-    return Data(None)
+@refused_kind(None)
+class the_first_argument_as_a_variable(Items):
+    def __getitem__(self, index):
+        return [self.append(index) for self in [COUNTS]]
 
 
 # ---- subscripts, slices, attributes and calls of a new kind ----
@@ -349,29 +320,23 @@ refused("ellipsis_in_a_set", lambda index: [each for each in {..., index, 1}])
 refused("none_in_a_tuple_in_a_set", lambda index: [each for each in {(None, 1), len("ab")}])
 
 
-@bad
-def a_slice_is_replaced():
-    def make(index):
-        COUNTS[0:0] = [index]
-        return index
-    return Items(make)
+@refused_item
+def a_slice_is_replaced(index):
+    COUNTS[0:0] = [index]
+    return index
 
 
-@bad
-def an_element_is_changed_in_place():
-    def make(index):
-        row = NESTED[0]
-        row += [index]
-        return row
-    return Items(make)
+@refused_item
+def an_element_is_changed_in_place(index):
+    row = NESTED[0]
+    row += [index]
+    return row
 
 
-@bad
-def a_slice_is_deleted():
-    def make(index):
-        del COUNTS[index:]
-        return index
-    return Items(make)
+@refused_item
+def a_slice_is_deleted(index):
+    del COUNTS[index:]
+    return index
 
 
 @bad
@@ -426,22 +391,9 @@ def is_true_with_effects():
     return Items(lambda index: truth and index)
 
 
-class Monitored:
-    """A data set that is judged while a tool of this name may be told of each call."""
-
-    def __init__(self, name):
-        self.name = name
-
-    def judged(self, judge):
-        tool = sys.monitoring.DEBUGGER_ID
-        sys.monitoring.use_tool_id(tool, self.name)
-        try:
-            return judge(Items(work))
-        finally:
-            sys.monitoring.free_tool_id(tool)
-
-
-if hasattr(sys, "monitoring"):
-    BAD["monitored"] = lambda: Monitored("attack")
-    BAD["monitored_by_nobody"] = lambda: Monitored("")
-BAD["formatter"] = lambda: Items(lambda index: string.Formatter().format("{0}", index))
+if hasattr(sys, "monitoring"):  # a tool may be told of each call
+    for NAME, OWNER in (("monitored", "attack"), ("monitored_by_nobody", "")):
+        during(NAME, lambda: Items(work),
+               lambda owner=OWNER: sys.monitoring.use_tool_id(sys.monitoring.DEBUGGER_ID, owner),
+               lambda: sys.monitoring.free_tool_id(sys.monitoring.DEBUGGER_ID))
+refused("formatter", lambda index: string.Formatter().format("{0}", index))

@@ -16,10 +16,8 @@ FORGETFUL = {"attr_timeout_ms": 0, "entry_timeout_ms": 0, "age_s": 3600}
 
 
 class FarAway:
-    """
-    What jobs find and what they can do there: fill(root) makes the files, @prologue is Python
-    that comes before what a job does, with sys.argv[1] the root and @words behind it.
-    """
+    """What jobs find and what they can do there: fill(root) makes the files, @prologue is Python
+    that comes before what a job does, with sys.argv[1] the root and @words behind it."""
 
     def __init__(self, fill, prologue, *words):
         self.fill, self.prologue, self.words = fill, prologue, words

@@ -109,8 +109,7 @@ def test_private_mappings_are_named_by_their_file(directory):
     path = os.path.join(directory, "table")
 
     def mapped(content, protection):
-        with open(path, "wb") as file:
-            file.write(content)
+        support.write(path, content)
         with open(path, "rb") as file:
             return mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, protection)
 

@@ -171,10 +171,8 @@ def test_jobs_that_are_epochs_apart_share():
 
 @support.whole
 def test_items_that_open_relative_names_are_found():
-    """
-    The working directory is a part of their names once a worker has opened one, and who chooses
-    has to learn that.
-    """
+    """The working directory is a part of their names once a worker has opened one, and who chooses
+    has to learn that."""
     words = ("--opens", "bin/sh", "--persistent")
     with aligned(**FREE) as group, tempfile.TemporaryDirectory() as place:
         leader, until = in_front(group, place, *words)

@@ -34,18 +34,17 @@ def replayed(path, *options, **more):
 
 
 @support.whole
-def test_a_replay_delivers_the_same_alone():
-    with tempfile.TemporaryDirectory() as directory:
-        path, outcome = recorded(directory)
-        assert outcome.status == 0, outcome.errors[-2000:]
-        check(outcome, draws(60))
-        wanted = delivered(outcome)
-        for options in (["--workers", 0, "--batch", 64], ["--workers", 4, "--batch", 7]):
-            assert delivered(replayed(path, *options)) == wanted, options
-        # Behind its end the rule holds, which for who is alone is the next strict epoch.
-        more = replayed(path, "--epochs", 5)
-        assert delivered(more)[:3] == wanted
-        check(more, draws(60))
+def test_a_replay_delivers_the_same_alone(directory):
+    path, outcome = recorded(directory)
+    assert outcome.status == 0, outcome.errors[-2000:]
+    check(outcome, draws(60))
+    wanted = delivered(outcome)
+    for options in (["--workers", 0, "--batch", 64], ["--workers", 4, "--batch", 7]):
+        assert delivered(replayed(path, *options)) == wanted, options
+    # Behind its end the rule holds, which for who is alone is the next strict epoch.
+    more = replayed(path, "--epochs", 5)
+    assert delivered(more)[:3] == wanted
+    check(more, draws(60))
 
 
 @support.whole
@@ -60,66 +59,61 @@ def test_what_comes_again_in_an_epoch_is_replayed():
 
 
 @support.whole
-def test_a_replay_delivers_the_same_beside_others():
-    with tempfile.TemporaryDirectory() as directory:
-        path, outcome = recorded(directory, "--drop-last", "--batch", 20)
-        wanted = delivered(outcome)
-        assert outcome.status == 0 and [len(epoch) for epoch in wanted] == [80] * 3
-        with aligned(**FREE) as group, meeting.of(2) as where:
-            other = start(job("--epochs", 4), group.environment(**where))
-            again = start(job("--epochs", 3, "--batch", 20, "--drop-last"),
-                          group.environment(TSSHIM_REPLAY=path, **where))
-            outcomes = finish(other), finish(again)
-        assert [each.status for each in outcomes] == [0, 0], outcomes[1].errors[-2000:]
-        assert delivered(outcomes[1]) == wanted
-        check(outcomes[0], draws(60))
+def test_a_replay_delivers_the_same_beside_others(directory):
+    path, outcome = recorded(directory, "--drop-last", "--batch", 20)
+    wanted = delivered(outcome)
+    assert outcome.status == 0 and [len(epoch) for epoch in wanted] == [80] * 3
+    with aligned(**FREE) as group, meeting.of(2) as where:
+        other = start(job("--epochs", 4), group.environment(**where))
+        again = start(job("--epochs", 3, "--batch", 20, "--drop-last"),
+                      group.environment(TSSHIM_REPLAY=path, **where))
+        outcomes = finish(other), finish(again)
+    assert [each.status for each in outcomes] == [0, 0], outcomes[1].errors[-2000:]
+    assert delivered(outcomes[1]) == wanted
+    check(outcomes[0], draws(60))
 
 
-def test_what_a_killed_job_was_given_is_replayed_and_gone_on_with():
-    with tempfile.TemporaryDirectory() as directory:
-        path, outcome = recorded(directory, kill=True)
-        assert outcome.status == -signal.SIGKILL
-        size = os.path.getsize(path)
-        outcome = replayed(path)
-        check(outcome, draws(60))
-        again = replayed(path, "--workers", 0)
-        assert delivered(again) == delivered(outcome) and os.path.getsize(path) == size
+def test_what_a_killed_job_was_given_is_replayed_and_gone_on_with(directory):
+    path, outcome = recorded(directory, kill=True)
+    assert outcome.status == -signal.SIGKILL
+    size = os.path.getsize(path)
+    outcome = replayed(path)
+    check(outcome, draws(60))
+    again = replayed(path, "--workers", 0)
+    assert delivered(again) == delivered(outcome) and os.path.getsize(path) == size
 
 
 @support.whole
-def test_a_recording_that_is_none_fails_before_the_first_batch():
-    with tempfile.TemporaryDirectory() as directory:
-        path, _ = recorded(directory)
-        damaged = os.path.join(directory, "damaged")
-        with open(path, "rb") as file, open(damaged, "wb") as copy:
-            data = bytearray(file.read())
-            data[120] ^= 1
-            copy.write(data)
-        for file, settings, options, why in (
-                (damaged, {}, [], "it is damaged at byte"),
-                (os.path.join(directory, "none"), {}, [], "No such file"),
-                (path, {"TSSHIM_ALIGN": "8"}, [], "its seed is 7, not 8"),
-                (path, {"TSSHIM_EPOCH": "3"}, [], "its epoch 0 is here 3"),
-                (path, {}, ["--items", 95], "it is of another data set"),
-                (path, {}, ["--how", "subset"], "this loader has no index")):
-            with Group(TSSHIM_ORDER="free", TSSHIM_REPLAY=file,
-                       **{"TSSHIM_ALIGN": "7", **settings}) as group:
-                outcome = run(job(*options), group.environment())
-            assert outcome.status == 1 and why in outcome.errors, (why, outcome.errors[-2000:])
-            assert "epoch" not in outcome.output, (why, outcome.output)
+def test_a_recording_that_is_none_fails_before_the_first_batch(directory):
+    path, _ = recorded(directory)
+    damaged = os.path.join(directory, "damaged")
+    with open(path, "rb") as file, open(damaged, "wb") as copy:
+        data = bytearray(file.read())
+        data[120] ^= 1
+        copy.write(data)
+    for file, settings, options, why in (
+            (damaged, {}, [], "it is damaged at byte"),
+            (os.path.join(directory, "none"), {}, [], "No such file"),
+            (path, {"TSSHIM_ALIGN": "8"}, [], "its seed is 7, not 8"),
+            (path, {"TSSHIM_EPOCH": "3"}, [], "its epoch 0 is here 3"),
+            (path, {}, ["--items", 95], "it is of another data set"),
+            (path, {}, ["--how", "subset"], "this loader has no index")):
+        with Group(TSSHIM_ORDER="free", TSSHIM_REPLAY=file,
+                   **{"TSSHIM_ALIGN": "7", **settings}) as group:
+            outcome = run(job(*options), group.environment())
+        assert outcome.status == 1 and why in outcome.errors, (why, outcome.errors[-2000:])
+        assert "epoch" not in outcome.output, (why, outcome.output)
 
 
-def test_no_room_for_a_recording_is_the_recordings_loss():
-    with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, "nowhere", "record")
-        outcome = alone("--epochs", 2, order="free", TSSHIM_RECORD=path)
-        assert outcome.errors.count("ends here") == 1, outcome.errors
-        assert [len(epoch) for epoch in delivered(outcome)] == [ITEMS] * 2
+def test_no_room_for_a_recording_is_the_recordings_loss(directory):
+    path = os.path.join(directory, "nowhere", "record")
+    outcome = alone("--epochs", 2, order="free", TSSHIM_RECORD=path)
+    assert outcome.errors.count("ends here") == 1, outcome.errors
+    assert [len(epoch) for epoch in delivered(outcome)] == [ITEMS] * 2
 
 
-def test_strict_orders_are_not_recorded():
+def test_strict_orders_are_not_recorded(directory):
     """They follow from the seed."""
-    with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, "record")
-        alone("--how", "plain", "--epochs", 1, order="free", TSSHIM_RECORD=path)
-        assert not os.path.exists(path)
+    path = os.path.join(directory, "record")
+    alone("--how", "plain", "--epochs", 1, order="free", TSSHIM_RECORD=path)
+    assert not os.path.exists(path)

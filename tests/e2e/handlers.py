@@ -34,8 +34,7 @@ def library():
         os.makedirs(os.path.join(place, "mako"))
         with open(os.path.join(place, "mako", "__init__.py"), "w"):
             pass
-        with open(os.path.join(place, "mako", "filters.py"), "w") as file:
-            file.write(TEXT)
+        support.write(os.path.join(place, "mako", "filters.py"), TEXT)
         sys.path.insert(0, place)
         try:
             import mako.filters

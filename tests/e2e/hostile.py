@@ -30,10 +30,8 @@ def says_why(group, reason, prefix, more):
 
 
 def unharmed(group, what, prefix=(), env=None, reason=None, **more):
-    """
-    Three jobs at once in these surroundings say what one says without us; one that cannot
-    share gives @reason for it.
-    """
+    """Three jobs at once in these surroundings say what one says without us; one that cannot share
+    gives @reason for it."""
     reference = run(command())
     jobs = [support.start([*prefix, *command()], env or group.environment(), **more)
             for _ in range(3)]
@@ -126,8 +124,7 @@ def squat(kind, what, ring_reason, ledger_reason):
 
 def write(path, data=b"\x5a" * 70000, mode=0o600):
     """A file as somebody might have left it."""
-    with open(path, "wb") as file:
-        file.write(data)
+    support.write(path, data)
     os.chmod(path, mode)
 
 
@@ -209,8 +206,7 @@ def test_memory_cgroup():
         raise support.Skip("cgroup", str(problem))
     try:
         try:
-            with open(os.path.join(path, limit), "w") as file:
-                file.write(str(60 << 20))
+            support.write(os.path.join(path, limit), str(60 << 20))
         except OSError as problem:
             raise support.Skip("cgroup", str(problem))
         with Group() as group:

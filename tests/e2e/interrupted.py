@@ -336,8 +336,7 @@ def test_copies_of_files():
             support.TEST_LIBRARY, TSSHIM_STAGE="shm", TSSHIM_DATASET="x=" + folder,
             TSSHIM_TEST_YOUNG_INPUTS="1") as dead:
         for name in "ab":
-            with open(os.path.join(folder, name), "w", encoding="ascii") as file:
-                file.write(name * 1000)
+            support.write(os.path.join(folder, name), name * 1000)
         names = [os.path.join(folder, name) for name in "ab"]
         with running(["cat", *names, "-"], dead, 2) as jobs:
             wait_until(lambda: len(dead.leftovers("f.*")) == 2, "copies")

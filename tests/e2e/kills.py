@@ -57,8 +57,7 @@ def is_wounded(process):
     """Whether @process was killed or is stopped; proc(5), the state in stat."""
     if process.poll() is not None:
         return process.returncode == -signal.SIGKILL
-    with open("/proc/%d/stat" % process.pid) as file:
-        return file.read().rpartition(")")[2].split()[0] in "Tt"
+    return support.read("/proc/%d/stat" % process.pid).rpartition(")")[2].split()[0] in "Tt"
 
 
 @functools.lru_cache(maxsize=None)
@@ -68,11 +67,9 @@ def alone():
 
 
 def survive(what, wound, environment=None, jobs=2, repeat=1000, rounds=None):
-    """
-    @jobs healthy jobs beside one that @wound(process) treats (@environment is its own);
-    they must say what they say alone, and leave nothing behind.  The wounded one needs others that
-    go on: they run again until it is killed or stopped, or so many @rounds.  Whether it was.
-    """
+    """@jobs healthy jobs beside one that @wound(process) treats (@environment is its own); they
+    must say what they say alone, and leave nothing behind.  The wounded one needs others that go
+    on: they run again until it is killed or stopped, or so many @rounds.  Whether it was."""
     reference, end = alone(), time.monotonic() + REACHES
     with Group(support.TEST_LIBRARY, TSSHIM_VERIFY="0", TSSHIM_RING=RING) as group:
         wounded = start_silent(command(repeat), group.environment(**(environment or {})))

@@ -25,8 +25,7 @@ def fill(root):
     """Small files, some of them in a directory, and a link."""
     os.mkdir(os.path.join(root, "d"))
     for i in range(FILES):
-        with open(os.path.join(root, "d" if i % 2 else "", "f%d" % i), "wb") as file:
-            file.write(random_bytes(30000 + i, i))
+        support.write(os.path.join(root, "d" if i % 2 else "", "f%d" % i), random_bytes(30000 + i, i))
     os.symlink("f0", os.path.join(root, "link"))
 
 
@@ -110,8 +109,7 @@ def test_what_is_known_is_known_for_so_many_seconds():
         with storage_and_group(seconds=seconds) as (storage, group):
             before = outcome(READ + "\n" + LOOK, storage.path)
             equal(before, outcome(READ + "\n" + LOOK, storage.path, group), "before")
-            with open(os.path.join(storage.source, "f0"), "wb") as file:
-                file.write(b"changed")
+            support.write(os.path.join(storage.source, "f0"), b"changed")
             after = outcome(READ + "\n" + LOOK, storage.path)
             assert after.output != before.output
             if seconds == 600:
@@ -300,10 +298,8 @@ def test_writing_elsewhere_on_the_storage_forgets_nothing():
 
 
 def test_other_rights_are_other_names():
-    """
-    What root could open is not known to a process that may not; nor behind another root, where it
-    counts after a second.
-    """
+    """What root could open is not known to a process that may not; nor behind another root, where
+    it counts after a second."""
     if os.geteuid() != 0:
         raise support.Skip("root", "only root can have fewer rights than its jobs")
     with storage_and_group() as (storage, group):

@@ -75,8 +75,7 @@ def test_every_reason_that_python_gives_is_one():
     known = {name for name, in said("reason")}
     found = {}
     for path in glob.glob(os.path.join(SOURCES, "tsshim_torch", "**", "*.py"), recursive=True):
-        with open(path, encoding="utf-8") as file:
-            found[os.path.relpath(path, SOURCES)] = ast.parse(file.read(), path)
+        found[os.path.relpath(path, SOURCES)] = ast.parse(support.read(path), path)
     for file, name in (("sharing/naming/loaders.py", "_SAID"), ("sharing/naming/hints.py", "REASONS")):
         ours = names_in(assigned(found["tsshim_torch/" + file], name))
         assert len(ours) == len(set(ours)) > 1 and set(ours) <= known, (file, set(ours) - known)

@@ -71,12 +71,11 @@ def warm_group():
         yield group
 
 
-def test_a_lone_job_is_told_what_helps():
-    with Group() as group:
-        assert line(group, *decode()) == ALONE + TELLS % group.name
-        plain = run(decode())
-        done = run([TSRUN, "--", *decode()], environment(group))
-        assert support.facts(done.output) == support.facts(plain.output) and plain.errors == ""
+def test_a_lone_job_is_told_what_helps(group):
+    assert line(group, *decode()) == ALONE + TELLS % group.name
+    plain = run(decode())
+    done = run([TSRUN, "--", *decode()], environment(group))
+    assert support.facts(done.output) == support.facts(plain.output) and plain.errors == ""
 
 
 def test_what_was_taken():
@@ -93,25 +92,23 @@ def test_what_was_taken():
         assert float(told.group(3)) <= more < float(told.group(3)) + 10 ** -digits, (errors, more)
 
 
-def test_programs_that_share_nothing_say_nothing():
-    with Group() as group:
-        for command in (["ls", "/"], ["true"], ["bash", "-c", "true; true"], ["sh", "-c", "true; true"],
-                        [support.PYTHON, "-c", "import json, subprocess"]):
-            assert line(group, *command) == "", command
-        assert group.leftovers("ledger") == []
+def test_programs_that_share_nothing_say_nothing(group):
+    for command in (["ls", "/"], ["true"], ["bash", "-c", "true; true"], ["sh", "-c", "true; true"],
+                    [support.PYTHON, "-c", "import json, subprocess"]):
+        assert line(group, *command) == "", command
+    assert group.leftovers("ledger") == []
 
 
-def test_switched_off():
-    with Group() as group:
-        assert line(group, *decode(), TSSHIM_QUIET="1") == ""
-        assert line(group, *decode(), TSSHIM_DISABLE="1") == ""
-        assert line(group, *decode(), options=["--share", "off"]) == (
-            "tsshim: nothing shared: sharing is switched off (TSSHIM_DISABLE, --share off or a ring of "
-            "size 0); fix: unset TSSHIM_SHARE, and give --ring a size" + TELLS % group.name)
-        # Not asked for: a job that tsrun did not start; in its place: a summary.
-        assert run(decode(), environment(group, LD_PRELOAD=support.LIBRARY)).errors == ""
-        assert "nothing shared" not in line(group, *decode(), options=["--summary"])
-        assert line(group, *decode(), TSSHIM_QUIET="0") == ALONE + TELLS % group.name
+def test_switched_off(group):
+    assert line(group, *decode(), TSSHIM_QUIET="1") == ""
+    assert line(group, *decode(), TSSHIM_DISABLE="1") == ""
+    assert line(group, *decode(), options=["--share", "off"]) == (
+        "tsshim: nothing shared: sharing is switched off (TSSHIM_DISABLE, --share off or a ring of "
+        "size 0); fix: unset TSSHIM_SHARE, and give --ring a size" + TELLS % group.name)
+    # Not asked for: a job that tsrun did not start; in its place: a summary.
+    assert run(decode(), environment(group, LD_PRELOAD=support.LIBRARY)).errors == ""
+    assert "nothing shared" not in line(group, *decode(), options=["--summary"])
+    assert line(group, *decode(), TSSHIM_QUIET="0") == ALONE + TELLS % group.name
 
 
 def test_one_line_for_all_jobs_of_a_script():
@@ -142,34 +139,32 @@ def test_programs_that_close_their_stderr_before_they_end():
             expect_taken(group, one, count, count)
 
 
-def test_a_loop_says_once_why_nothing_is_shared():
-    with Group() as group:
-        one = [victim("decode"), pictures()[0]]
-        others = [[victim("decode"), path] for path in pictures()[1:3]]
-        assert line(group, "dash", "-c", shell(one, *others)) == ALONE + TELLS % group.name
+def test_a_loop_says_once_why_nothing_is_shared(group):
+    one = [victim("decode"), pictures()[0]]
+    others = [[victim("decode"), path] for path in pictures()[1:3]]
+    assert line(group, "dash", "-c", shell(one, *others)) == ALONE + TELLS % group.name
 
 
-def test_a_script_is_told_why_the_memory_cannot_be_had():
+def test_a_script_is_told_why_the_memory_cannot_be_had(group):
     """Its jobs have no part in the ring; what they count lies in the ledger for the shell, and stats."""
-    with Group() as group:
-        line(group, *decode())
-        ring = os.path.join("/dev/shm", support.shared_name(group.name, "ring"))
-        os.mkdir(ring)
-        try:
-            told = ("tsshim: nothing shared: shared memory of that name belongs to somebody else; fix: "
-                    "have what lies there removed, or use another --group" + TELLS % group.name)
-            count = len(pictures())
-            for command in (decode(), ["bash", "-c", shell(decode(), decode())]):
-                errors = line(group, *command)
-                assert errors == told, errors
-            done = run([TSRUN, "stats", "--json", "--group", group.name], environment(group))
-            data = json.loads(done.output)
-            assert data["passed"]["store_foreign"] == 3 * count, data["passed"]
-            assert not any(job["alive"] for job in data["jobs"])
-            # Whose sharing is switched off has nothing to say of it.
-            assert "nothing shared: sharing is switched off" in line(group, *decode(), options=["--share", "off"])
-        finally:
-            os.rmdir(ring)
+    line(group, *decode())
+    ring = os.path.join("/dev/shm", support.shared_name(group.name, "ring"))
+    os.mkdir(ring)
+    try:
+        told = ("tsshim: nothing shared: shared memory of that name belongs to somebody else; fix: "
+                "have what lies there removed, or use another --group" + TELLS % group.name)
+        count = len(pictures())
+        for command in (decode(), ["bash", "-c", shell(decode(), decode())]):
+            errors = line(group, *command)
+            assert errors == told, errors
+        done = run([TSRUN, "stats", "--json", "--group", group.name], environment(group))
+        data = json.loads(done.output)
+        assert data["passed"]["store_foreign"] == 3 * count, data["passed"]
+        assert not any(job["alive"] for job in data["jobs"])
+        # Whose sharing is switched off has nothing to say of it.
+        assert "nothing shared: sharing is switched off" in line(group, *decode(), options=["--share", "off"])
+    finally:
+        os.rmdir(ring)
 
 
 def test_a_tsrun_within_speaks_for_its_jobs():
@@ -190,16 +185,14 @@ def test_only_the_stderr_that_tsrun_has_seen():
         for script in ("exec %s 2>%s", "%s 2>%s; exec 2>&-", "exec 2>&-; %s 2>%s; true",
                        "exec %s 2>%s 1>&2"):
             assert line(group, "bash", "-c", script % (shlex.join(decode()), path)) == "", script
-            with open(path) as file:
-                assert "tsshim" not in file.read(), script
+            assert "tsshim" not in support.read(path), script
         # A file that was named before tsrun: behind what the program has written.
         with open(path, "w") as file:
             done = subprocess.run([TSRUN, "--", "bash", "-c", "echo mine >&2; "
                                    + shell(decode()) + "; echo last >&2"], stderr=file,
                                   stdout=subprocess.DEVNULL, env=environment(group), timeout=60)
         assert done.returncode == 0
-        with open(path) as file:
-            text = file.read()
+        text = support.read(path)
         assert re.fullmatch("mine\nlast\n" + taken(group, len(pictures()), len(pictures())), text), text
 
 
@@ -210,32 +203,31 @@ def with_stderr(group, descriptor, **more):
     return process.wait(timeout=support.TIMEOUT)
 
 
-def test_a_stderr_that_takes_nothing():
-    with Group() as group:
-        with open("/dev/full", "w") as full:
-            assert with_stderr(group, full) == 0
-        assert with_stderr(group, None, preexec_fn=lambda: os.close(2)) == 0
-        # Nobody reads.
-        ends = os.pipe()
-        os.close(ends[0])
-        assert with_stderr(group, ends[1]) == 0
-        os.close(ends[1])
-        # Full, and nobody reads: to wait would be for ever.
-        ends = os.pipe()
-        os.set_blocking(ends[1], False)
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                os.write(ends[1], b"x" * 4096)
-        os.set_blocking(ends[1], True)
-        assert with_stderr(group, ends[1]) == 0
-        held = fcntl.fcntl(ends[1], fcntl.F_GETPIPE_SZ)
-        assert set(os.read(ends[0], 2 * held)) == {ord("x")}
-        for end in ends:
-            os.close(end)
-        # A file that may not grow: no signal of the kernel's.
-        with tempfile.TemporaryFile() as file:
-            assert with_stderr(group, file, preexec_fn=lambda: resource.setrlimit(
-                resource.RLIMIT_FSIZE, (0, 0))) == 0
+def test_a_stderr_that_takes_nothing(group):
+    with open("/dev/full", "w") as full:
+        assert with_stderr(group, full) == 0
+    assert with_stderr(group, None, preexec_fn=lambda: os.close(2)) == 0
+    # Nobody reads.
+    ends = os.pipe()
+    os.close(ends[0])
+    assert with_stderr(group, ends[1]) == 0
+    os.close(ends[1])
+    # Full, and nobody reads: to wait would be for ever.
+    ends = os.pipe()
+    os.set_blocking(ends[1], False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(ends[1], b"x" * 4096)
+    os.set_blocking(ends[1], True)
+    assert with_stderr(group, ends[1]) == 0
+    held = fcntl.fcntl(ends[1], fcntl.F_GETPIPE_SZ)
+    assert set(os.read(ends[0], 2 * held)) == {ord("x")}
+    for end in ends:
+        os.close(end)
+    # A file that may not grow: no signal of the kernel's.
+    with tempfile.TemporaryFile() as file:
+        assert with_stderr(group, file, preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (0, 0))) == 0
 
 
 def test_ends_that_say_nothing():
@@ -261,8 +253,7 @@ def test_who_outlives_tsrun_says_nothing():
         script = "(read x <%s; %s) & true" % (gate, shell(decode()))
         process = start([TSRUN, "--", "bash", "-c", script], environment(group))
         process.wait(timeout=support.TIMEOUT)
-        with open(gate, "w") as opened:
-            opened.write("go\n")
+        support.write(gate, "go\n")
         done = finish(process)  # which waits for all that have its streams
         assert (done.status, done.errors) == (0, ""), done.errors
         assert len(support.blocks(done.output)) == len(pictures()), done.output

@@ -5,7 +5,7 @@ import os
 import time
 
 import support
-from listings_common import READ, WALK, files_of, job, lists, outcome, served, storage_and_group
+from listings_common import READ, WALK, alike, files_of, job, lists, outcome, served, storage_and_group
 from support import equal
 
 
@@ -28,10 +28,7 @@ def test_a_second_job_asks_for_no_entries():
 
 def test_python_walks():
     """os.walk, glob and os.scandir of one job are those of the other."""
-    with storage_and_group() as (storage, group):
-        reference = outcome(WALK, storage.path)
-        equal(reference, outcome(WALK, storage.path, group), "the first")
-        equal(reference, served(storage, WALK, group), "the second")
+    alike(WALK, is_served=True)
 
 
 # As torchvision.datasets.folder has them; the real ones are used where they are installed.
@@ -57,11 +54,7 @@ say(classes, numbers, len(samples), samples)
 
 
 def test_image_folder():
-    with storage_and_group() as (storage, group):
-        reference = outcome(FOLDER, storage.path)
-        assert reference.status == 0 and "picture-3-149" in reference.output, reference.errors
-        equal(reference, outcome(FOLDER, storage.path, group), "the first")
-        equal(reference, served(storage, FOLDER, group), "the second")
+    assert "picture-3-149" in alike(FOLDER, is_served=True).output
 
 
 def test_programs():
@@ -97,8 +90,7 @@ def test_attributes_still_come_with_the_names():
             place = os.path.join(storage.source, directory)
             os.mkdir(place)
             for number in range(1500):
-                with open(os.path.join(place, "picture-%05d.jpg" % number), "wb") as file:
-                    file.write(b"x" * number)
+                support.write(os.path.join(place, "picture-%05d.jpg" % number), b"x" * number)
         reference = outcome(STAT.replace("path(", "os.path.join(%r, " % storage.source),
                             storage.path)
         storage.reset()
@@ -161,11 +153,7 @@ for s in many: c.closedir(s)
 
 
 def test_all_calls():
-    with storage_and_group() as (storage, group):
-        reference = outcome(CALLS, storage.path)
-        assert reference.status == 0, reference.errors
-        for turn in range(2):
-            equal(reference, outcome(CALLS, storage.path, group), turn)
+    alike(CALLS)
 
 
 def test_an_address_is_used_again():
@@ -195,11 +183,7 @@ for i in range(40):
     c.closedir(t); os.close(hold)
 say(len(seen) < 20, same > 0)
 """
-    with storage_and_group() as (storage, group):
-        reference = outcome(body, storage.path)
-        assert reference.status == 0, reference.errors
-        for turn in range(2):
-            equal(reference, outcome(body, storage.path, group), turn)
+    alike(body)
 
 
 def test_closed_streams_are_forgotten():
@@ -232,12 +216,7 @@ if os.fork() == 0: os._exit(0)
 os.wait()
 say(len(rest(s))); c.closedir(s)
 """
-    with storage_and_group() as (storage, group):
-        reference = outcome(body, storage.path)
-        assert reference.status == 0, reference.errors
-        outcome(READ, storage.path, group)
-        for turn in range(2):
-            equal(reference, outcome(body, storage.path, group), turn)
+    alike(body, before=READ)
 
 
 def test_threads():
@@ -305,12 +284,10 @@ def test_damaged_listings_are_refused():
         reference = outcome(body, storage.path)
         outcome(body, storage.path, group)
         place, = files_of(group)
-        with open(place, "rb") as file:
-            data = file.read()
+        data = support.read(place, "rb")
         for what, bad in damage(data):
             os.chmod(place, 0o600)
-            with open(place, "wb") as file:
-                file.write(bad)
+            support.write(place, bad)
             os.chmod(place, 0o400)
             storage.reset()
             equal(reference, outcome(body, storage.path, group), what)
@@ -426,9 +403,7 @@ say(c.closedir(None), ctypes.get_errno() != 0, some, rest(first))
 c.closedir(first)
 show(path("class1"))
 """
-    with storage_and_group() as (storage, group):
-        outcome(READ, storage.path, group)
-        equal(outcome(body, storage.path), outcome(body, storage.path, group), "closedir(NULL)")
+    alike(body, before=READ)
 
 
 def test_four_jobs_at_once():

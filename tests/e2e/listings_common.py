@@ -6,6 +6,7 @@ import os
 
 import support
 from far_away import FarAway
+from support import equal
 
 CLASSES, FILES = 4, 150
 
@@ -109,3 +110,17 @@ def served(storage, body, group, **settings):
     assert done.status == 0, done.errors[-3000:]
     assert lists(storage) == 0, storage.counts()["requests"]
     return done
+
+
+def alike(body, before=None, is_served=False):
+    """What @body says without us, which it says in two jobs as well, behind one that does what is
+    said @before; the second one asks for no entries if it @is_served."""
+    with storage_and_group() as (storage, group):
+        reference = outcome(body, storage.path)
+        assert reference.status == 0, reference.errors
+        if before:
+            outcome(before, storage.path, group)
+        equal(reference, outcome(body, storage.path, group), "the first")
+        second = served(storage, body, group) if is_served else outcome(body, storage.path, group)
+        equal(reference, second, "the second")
+    return reference

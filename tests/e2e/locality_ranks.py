@@ -279,10 +279,8 @@ def remote(steps, node_of, samples, room, held):
 
 
 def test_what_moves_between_nodes_is_what_balance_costs():
-    """
-    8 ranks on 4 nodes, each with room for half of the data: of the bytes that come from other nodes
-    in a later epoch, with us the closed form and three points more are left.
-    """
+    """8 ranks on 4 nodes, each with room for half of the data: of the bytes that come from other
+    nodes in a later epoch, with us the closed form and three points more are left."""
     for size in (16, 32, 64):
         samples = 32 * size * RANKS
         got, plain, job = both(lambda: distributed(samples, size))

@@ -29,10 +29,8 @@ def has_come(where, process, epoch):
 
 
 def between(where, process, scene):
-    """
-    Whether the @process that was started with @where has done so many scenes as @scene, from 1, and
-    waits to be let go on.
-    """
+    """Whether the @process that was started with @where has done so many scenes as @scene, from 1,
+    and waits to be let go on."""
     place = where[VARIABLE].partition(":")[2]
     return os.path.exists(os.path.join(place, "scene%d.%d" % (scene, process.pid)))
 

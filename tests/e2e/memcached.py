@@ -65,8 +65,7 @@ class Memcached:
         assert self.process.poll() is None, "memcached has ended"
         if not os.path.exists(self.ports):
             return False
-        with open(self.ports, encoding="ascii") as file:
-            words = file.read().split()
+        words = support.read(self.ports).split()
         self.port = int(words[2])
         return True
 

@@ -68,10 +68,8 @@ def check():
 
 
 class Nodes:
-    """
-    @count nodes.  @delays: shape() will be asked for delays or loss; then a process of ours
-    carries the packets where the kernel cannot delay them, some 1 Gbit/s between all nodes.
-    """
+    """@count nodes.  @delays: shape() will be asked for delays or loss; then a process of ours
+    carries the packets where the kernel cannot delay them, some 1 Gbit/s between all nodes."""
 
     def __init__(self, count, delays=False):
         check()

@@ -169,8 +169,16 @@ class Items(Dataset):
         return item, index
 
 
-class Held(Items):
-    pass
+WAYS = {}
+
+
+def way(name, base=Items, **methods):
+    """A class of that name, whose items read their options by these @methods."""
+    WAYS[name] = type(name, (base,), {**methods, "__module__": __name__})
+    return WAYS[name]
+
+
+Held = way("Held")
 
 
 class Global(Items):
@@ -202,9 +210,7 @@ class Judged(Dataset):
         return 0
 
 
-class JudgedGlobal(Judged):
-    def size(self):
-        return args.size
+way("JudgedGlobal", Judged, size=lambda self: args.size)
 
 
 class JudgedTable(Judged):
@@ -212,74 +218,21 @@ class JudgedTable(Judged):
         return self.opt["size"]
 
 
-class JudgedRate(Judged):
-    def read(self, index):
-        return self.opt.lr
-
-
-class JudgedEntry(JudgedTable):
-    def read(self, index):
-        return self.opt[RATE]
-
-
-class JudgedEntries(JudgedTable):
-    def read(self, index):
-        return sum([value for value in self.opt.values() if isinstance(value, float)])
-
-
-class JudgedGot(JudgedTable):
-    def read(self, index):
-        return self.opt.get(RATE, 7)
-
-
-class JudgedPassed(JudgedTable):
-    def read(self, index):
-        return {**self.opt}[RATE]
-
-
-class JudgedText(Judged):
-    def read(self, index):
-        return sum([ord(letter) for letter in str(self.opt)])
-
-
-class JudgedFormat(Judged):
-    def read(self, index):
-        return sum([ord(letter) for letter in f"{self.opt!r}"])
-
-
-class JudgedCompared(Judged):
-    def read(self, index):
-        return 1 if self.opt == OTHER else 2
-
-
-class Mentioned(Items):
-    def read(self, index):
-        return self.opt.lr
-
-
-class Computed(Items):
-    def read(self, index):
-        return getattr(self.opt, RATE)
-
-
-class Whole(Items):
-    def read(self, index):
-        return vars(self.opt)[RATE]
-
-
-class Spread(Items):
-    def read(self, index):
-        return dict(**self.opt.__dict__)[RATE]
-
-
-class Entry(Items):
-    def read(self, index):
-        return self.opt[RATE]
-
-
-class Got(Items):
-    def read(self, index):
-        return self.opt.get(RATE, 7)
+way("JudgedRate", Judged, read=lambda self, index: self.opt.lr)
+way("JudgedEntry", JudgedTable, read=lambda self, index: self.opt[RATE])
+way("JudgedEntries", JudgedTable,
+    read=lambda self, index: sum([value for value in self.opt.values() if isinstance(value, float)]))
+way("JudgedGot", JudgedTable, read=lambda self, index: self.opt.get(RATE, 7))
+way("JudgedPassed", JudgedTable, read=lambda self, index: {**self.opt}[RATE])
+way("JudgedText", Judged, read=lambda self, index: sum([ord(letter) for letter in str(self.opt)]))
+way("JudgedFormat", Judged, read=lambda self, index: sum([ord(letter) for letter in f"{self.opt!r}"]))
+way("JudgedCompared", Judged, read=lambda self, index: 1 if self.opt == OTHER else 2)
+way("Mentioned", Items, read=lambda self, index: self.opt.lr)
+way("Computed", Items, read=lambda self, index: getattr(self.opt, RATE))
+way("Whole", Items, read=lambda self, index: vars(self.opt)[RATE])
+way("Spread", Items, read=lambda self, index: dict(**self.opt.__dict__)[RATE])
+way("Entry", Items, read=lambda self, index: self.opt[RATE])
+way("Got", Items, read=lambda self, index: self.opt.get(RATE, 7))
 
 
 class Evaluated(Items):
@@ -289,61 +242,21 @@ class Evaluated(Items):
         return found
 
 
-class Passed(Items):
-    def read(self, index):
-        return "%s" % dict(**self.opt)[RATE], {**self.opt}[RATE]
-
-
-class Entries(Items):
-    def read(self, index):
-        return [value for _, value in sorted(self.opt.items())]
-
-
-class Dumped(Items):
-    def read(self, index):
-        return json.dumps(self.opt)
-
-
-class Formatted(Items):
-    def read(self, index):
-        return "%(lr)s" % self.opt if not index else ("%(" + RATE + ")s") % self.opt
-
-
-class Joined(Items):
-    def read(self, index):
-        return ({} | self.opt)[RATE], list(self.opt)
-
-
-class Everything(Items):
-    def read(self, index):
-        return self.opt.everything()
-
-
-class Derived(Items):
-    """Of a class of settings: through an object, and a class that was derived."""
-
-    def read(self, index):
-        return getattr(self.opt(), RATE), getattr(type("Other", (self.opt,), {}), RATE)
-
-
-class Members(Items):
-    def read(self, index):
-        return repr([pair for pair in inspect.getmembers(self.opt) if pair[0][:1] != "_"])
-
-
-class Property(Items):
-    def read(self, index):
-        return getattr(self.opt, "dou" + "ble"[:3 * index])
-
-
-class Method(Items):
-    def read(self, index):
-        return self.opt.text(RATE), "run" in self.opt, self.opt.no_such
-
-
-class Indexed(Items):
-    def read(self, index):
-        return self.opt[RATE]
+way("Passed", Items, read=lambda self, index: ("%s" % dict(**self.opt)[RATE], {**self.opt}[RATE]))
+way("Entries", Items, read=lambda self, index: [value for _, value in sorted(self.opt.items())])
+way("Dumped", Items, read=lambda self, index: json.dumps(self.opt))
+way("Formatted", Items,
+    read=lambda self, index: "%(lr)s" % self.opt if not index else ("%(" + RATE + ")s") % self.opt)
+way("Joined", Items, read=lambda self, index: (({} | self.opt)[RATE], list(self.opt)))
+way("Everything", Items, read=lambda self, index: self.opt.everything())
+# Of a class of settings: through an object, and a class that was derived.
+way("Derived", Items,
+    read=lambda self, index: (getattr(self.opt(), RATE), getattr(type("Other", (self.opt,), {}), RATE)))
+way("Members", Items,
+    read=lambda self, index: repr([pair for pair in inspect.getmembers(self.opt) if pair[0][:1] != "_"]))
+way("Property", Items, read=lambda self, index: getattr(self.opt, "dou" + "ble"[:3 * index]))
+way("Method", Items, read=lambda self, index: (self.opt.text(RATE), "run" in self.opt, self.opt.no_such))
+way("Indexed", Items, read=lambda self, index: self.opt[RATE])
 
 
 class Exact(Items):
@@ -370,29 +283,12 @@ class Strict(Items):
         return getattr(self.opt, RATE) if KIND(self.opt) is Config else self.opt[RATE]
 
 
-class Fields(Items):
-    def read(self, index):
-        return dataclasses.asdict(self.opt)[RATE]
-
-
-class Replaced(Items):
-    def read(self, index):
-        return getattr(dataclasses.replace(self.opt, size=7), RATE)
-
-
-class Text(Items):
-    def read(self, index):
-        return str(self.opt)
-
-
-class Copied(Items):
-    def read(self, index):
-        return getattr(copy.copy(self.opt), RATE)
-
-
-class Pickled(Items):
-    def read(self, index):
-        return sorted(vars(pickle.loads(pickle.dumps(self.opt))).items())
+way("Fields", Items, read=lambda self, index: dataclasses.asdict(self.opt)[RATE])
+way("Replaced", Items, read=lambda self, index: getattr(dataclasses.replace(self.opt, size=7), RATE))
+way("Text", Items, read=lambda self, index: str(self.opt))
+way("Copied", Items, read=lambda self, index: getattr(copy.copy(self.opt), RATE))
+way("Pickled", Items,
+    read=lambda self, index: sorted(vars(pickle.loads(pickle.dumps(self.opt))).items()))
 
 
 class Compared(Items):
@@ -461,31 +357,12 @@ class Elsewhere(Items):
         return sys.modules["__ma" + "in__"[:3 + index]].__dict__[WHERE][0][RATE]
 
 
-class Module(Items):
-    """Settings are a module."""
-
-    def read(self, index):
-        return SETTINGS.size
-
-
-class ModuleComputed(Items):
-    def read(self, index):
-        return getattr(SETTINGS, RATE)
-
-
-class ModuleWhole(Items):
-    def read(self, index):
-        return vars(SETTINGS)[RATE]
-
-
-class ModuleDict(Items):
-    def read(self, index):
-        return SETTINGS.__dict__[RATE]
-
-
-class ModuleFound(Items):
-    def read(self, index):
-        return getattr(sys.modules["sweep_settings"], RATE)
+# Settings are a module.
+way("Module", Items, read=lambda self, index: SETTINGS.size)
+way("ModuleComputed", Items, read=lambda self, index: getattr(SETTINGS, RATE))
+way("ModuleWhole", Items, read=lambda self, index: vars(SETTINGS)[RATE])
+way("ModuleDict", Items, read=lambda self, index: SETTINGS.__dict__[RATE])
+way("ModuleFound", Items, read=lambda self, index: getattr(sys.modules["sweep_settings"], RATE))
 
 
 class Kind(Items):
@@ -562,13 +439,9 @@ class BegunStream(Stream):
         return iter(self.items)
 
 
-WAYS = {kind.__name__: kind for kind in (
-    Entry, Got, Evaluated, Passed, Entries, Dumped, Formatted, Joined, Everything, Derived, Members,
-    Module, ModuleComputed, ModuleWhole, ModuleDict, ModuleFound,
-    Held, Global, Mentioned, Computed, Whole, Spread, Text, Copied, Pickled, Compared, Threaded,
-    Forked, Nested, Changed, Kept, Elsewhere, Kind, Property, Method, Indexed, Fields, Replaced, Exact, Strict, Reclassed,
-    Judged, JudgedGlobal, JudgedTable, JudgedRate, JudgedEntry, JudgedEntries, JudgedGot, JudgedPassed, JudgedText,
-    JudgedFormat, JudgedCompared, Begun, Framed, Closed, Behind)}
+WAYS.update({kind.__name__: kind for kind in (
+    Evaluated, Global, Compared, Threaded, Forked, Nested, Changed, Kept, Elsewhere, Kind, Exact, Strict,
+    Reclassed, Judged, JudgedTable, Begun, Framed, Closed, Behind)})
 
 
 def forget():

@@ -150,8 +150,7 @@ def test_it_says_that_it_has_nothing_for_other_nodes():
     with tempfile.TemporaryDirectory() as directory:
         env = support.plain_environment(TSSHIM_CLUSTER=directory + "/cluster",
                                         XDG_RUNTIME_DIR=directory)
-        with open(directory + "/list", "w") as file:
-            file.write("127.0.0.1:11300\n")
+        support.write(directory + "/list", "127.0.0.1:11300\n")
         done = support.run([tsrun, "cluster", "up", "--nodes", directory + "/list"], env)
     assert done.status == 125 and "tsshim-secret: No such file" in done.errors, done.errors
     assert "hint: wheels have no programs for other nodes" in done.errors, done.errors
@@ -211,8 +210,7 @@ def contents(path):
     found = {}
     for name in glob.glob(path + "/**", recursive=True) if os.path.isdir(path) else [path]:
         if os.path.isfile(name):
-            with open(name, "rb") as file:
-                found[os.path.relpath(name, path)] = file.read()
+            found[os.path.relpath(name, path)] = support.read(name, "rb")
     return found
 
 
@@ -294,8 +292,7 @@ def linked():
     found = {}
     for path in glob.glob(os.path.join(ROOT, "build-package", "linked-*.map")):
         program = os.path.basename(path)[len("linked-"):-len(".map")]
-        with open(path) as file:
-            text = file.read()
+        text = support.read(path)
         for name in re.findall(r"^(/\S+)\(\S+\)$|^LOAD (/\S+\.o)$", text, re.M):
             found.setdefault(os.path.realpath("".join(name)), set()).add(program)
     return found
@@ -308,8 +305,7 @@ def test_a_notice_of_all_that_is_linked():
     assert set.union(*found.values()) == {"libtsshim", "tsrun", "tsshim-stager"}
     for path, programs in found.items():
         package = call("dpkg", "--search", path).rpartition(": ")[0].split(":")[0]
-        with open("/usr/share/doc/%s/copyright" % package) as file:
-            words = file.read()
+        words = support.read("/usr/share/doc/%s/copyright" % package)
         assert words in files.values(), (path, package)
         source, number = call("dpkg-query", "--show", "-f=${source:Package} ${source:Version}",
                               package).split()

@@ -37,11 +37,6 @@ def contents(path):
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def read(path):
-    with open(path, "rb") as file:
-        return file.read()
-
-
 def machine(content):
     return int.from_bytes(content[18:20], "little")
 
@@ -74,7 +69,7 @@ def test_old_systems_have_what_it_asks_for(directory):
         archive.extractall(directory)
     seen = 0
     for path in glob.glob(directory + "/**", recursive=True):
-        if not os.path.isfile(path) or not is_elf(read(path)):
+        if not os.path.isfile(path) or not is_elf(support.read(path, "rb")):
             continue
         told = package.call("aarch64-linux-gnu-readelf", "--wide", "--version-info", path)
         versions = re.findall(r"GLIBC_(\d+)\.(\d+)", told)
@@ -116,4 +111,4 @@ def test_the_same_bytes_again(directory):
     package.make(directory, "--arch", "aarch64", "--build", "build-package-again", umask=0o077)
     for kind in ("whl", "deb"):
         again = glob.glob(directory + "/*." + kind)[0]
-        assert read(again) == read(made(kind)), kind
+        assert support.read(again, "rb") == support.read(made(kind), "rb"), kind

@@ -109,10 +109,8 @@ def test_a_notice_of_what_is_compiled_in():
     """That is xxHash; its terms as the package that it was taken from has them."""
     with tempfile.TemporaryDirectory() as directory:
         call("dpkg-deb", "--extract", made("deb"), directory)
-        with open(directory + "/usr/share/doc/tsshim/copyright") as file:
-            ours = file.read()
-    with open("/usr/share/doc/libxxhash-dev/copyright") as file:
-        theirs = file.read()
+        ours = support.read(directory + "/usr/share/doc/tsshim/copyright")
+    theirs = support.read("/usr/share/doc/libxxhash-dev/copyright")
     terms = [re.search(r"^License: BSD-2-clause\n((?: .*\n)+)", text, re.M).group(1)
              for text in (ours, theirs)]
     assert re.sub(r"\W+", " ", terms[0]).replace("OWNER", "HOLDER") == re.sub(
@@ -149,8 +147,7 @@ def test_a_server_of_a_cluster():
         root.dpkg("--install", made("deb"))
         cluster, runtime = (os.path.join(directory, name) for name in ("cluster", "runtime"))
         os.mkdir(runtime, 0o700)
-        with open(directory + "/list", "w") as file:
-            file.write("127.0.0.1:%d\n" % support.free_port())
+        support.write(directory + "/list", "127.0.0.1:%d\n" % support.free_port())
 
         def tsrun(*words):
             return call(root.tsrun(), *words, XDG_RUNTIME_DIR=runtime, TSSHIM_CLUSTER=cluster,

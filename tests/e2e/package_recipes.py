@@ -23,8 +23,7 @@ def recipe(kind):
 
 
 def text(kind):
-    with open(recipe(kind), encoding="utf-8") as file:
-        return file.read()
+    return support.read(recipe(kind))
 
 
 def source(kind):
@@ -33,8 +32,7 @@ def source(kind):
 
 
 def digest(kind):
-    with open(source(kind), "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
+    return hashlib.sha256(support.read(source(kind), "rb")).hexdigest()
 
 
 def test_each_is_filled_in():

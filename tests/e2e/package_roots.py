@@ -108,8 +108,7 @@ class Place:
 
 def check(release):
     with Place(release) as place:
-        with open(place.root + "/etc/debian_version") as file:
-            assert file.read().startswith(RELEASES[release])
+        assert support.read(place.root + "/etc/debian_version").startswith(RELEASES[release])
         wanted = place.train([], "one")
         sweeps.Data.settle()
         assert place.shared(jobs=2 if release in JUDGED else 0) == wanted

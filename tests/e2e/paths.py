@@ -8,10 +8,8 @@ import tempfile
 
 
 def sayable(path):
-    """
-    A name of the directory @path that LD_PRELOAD, PATH and the like can tell: a link to it where
-    that has a blank, a colon or '$', for as long as this process lives.
-    """
+    """A name of the directory @path that LD_PRELOAD, PATH and the like can tell: a link to it where
+    that has a blank, a colon or '$', for as long as this process lives."""
     if not set(path) & set(" :$"):
         return path
     place = tempfile.mkdtemp(prefix="tsshim-build.")
@@ -22,10 +20,8 @@ def sayable(path):
 
 
 def for_others(build, directory):
-    """
-    A tsrun that every user may run, though the checkout may be its owner's alone: a copy of what
-    it needs of @build in @directory.  Its path.
-    """
+    """A tsrun that every user may run, though the checkout may be its owner's alone: a copy of what
+    it needs of @build in @directory.  Its path."""
     place = os.path.join(directory, "for-others", "shim", "tsrun")
     os.makedirs(place)
     for name in ("libtsshim.so", os.path.join("shim", "tsrun", "tsrun")):

@@ -27,8 +27,7 @@ KILLPOINT = re.compile(r"X\((peer_\w+)\)")
 
 def killpoints():
     header = os.path.join(support.HERE, "..", "..", "leader", "object", "killpoint.h")
-    with open(header, encoding="utf-8") as file:
-        found = KILLPOINT.findall(file.read())
+    found = KILLPOINT.findall(support.read(header))
     assert len(found) > 8, found
     return found
 
@@ -204,6 +203,5 @@ def stopped(process):
     """All threads of it: each stops in its own time."""
     states = []
     for path in glob.glob("/proc/%d/task/*/stat" % process.pid):
-        with open(path, encoding="ascii") as file:
-            states.append(file.read().rpartition(")")[2].split()[0])
+        states.append(support.read(path).rpartition(")")[2].split()[0])
     return set(states) == {"T"}

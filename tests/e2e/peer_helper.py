@@ -161,8 +161,7 @@ def test_one_that_a_person_starts_says_so():
 
 def test_it_leaves_no_core():
     with nodes(1) as (_, one):
-        with open("/proc/%d/coredump_filter" % one.helper.pid, encoding="ascii") as file:
-            assert int(file.read(), 16) == 0
+        assert int(support.read("/proc/%d/coredump_filter" % one.helper.pid), 16) == 0
         with open("/proc/%d/limits" % one.helper.pid, encoding="ascii") as file:
             assert re.search(r"^Max core file size +0 +0 ", file.read(), re.M)
 

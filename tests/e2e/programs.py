@@ -135,10 +135,8 @@ class Program:
         return facts
 
     def plain(self, jobs=1):
-        """
-        The outcome without us, and where it left its checkpoints; run once, as so many jobs.  One
-        will do where others are compared with it: they show that it is repeatable.
-        """
+        """The outcome without us, and where it left its checkpoints; run once, as so many jobs.
+        One will do where others are compared with it: they show that it is repeatable."""
         where = os.path.join(work(), self.name)
         if self.known is None:
             assert not os.path.exists(where), "the plain run had failed"
@@ -151,11 +149,10 @@ class Program:
         return self.known
 
     def together(self, mode, seeds, checkpoints, kind, *options):
-        """
-        Outcomes and Counts of two jobs at once; and of a third one where these shared too little
+        """Outcomes and Counts of two jobs at once; and of a third one where these shared too little
         as @kind.  Imports take longer than the training, so on a busy machine one may be done when
-        the other begins to ask.  Then the second has made what the third one takes: the ring stays.
-        """
+        the other begins to ask.  Then the second has made what the third one takes: the ring
+        stays."""
         where = os.path.join(work(), self.name)
         # Only code that is known to keep nothing is shared between working directories.
         directory = None if self.apart else os.path.join(where, mode)

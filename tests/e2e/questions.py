@@ -45,8 +45,7 @@ SRUN = '#!/bin/sh\nexec "$@"\n'
 
 
 def page():
-    with open(PAGE, encoding="utf-8") as file:
-        return file.read()
+    return support.read(PAGE)
 
 
 def headings(text):
@@ -134,8 +133,7 @@ class Node:
         os.symlink(os.path.join(support.HERE, "questions_job.py"), path + "/train.py")
         os.symlink(pictures(), path + "/pictures")
         for name, text in (("sbatch", SBATCH), ("srun", SRUN)):
-            with open(os.path.join(path, "bin", name), "w") as file:
-                file.write(text)
+            support.write(os.path.join(path, "bin", name), text)
             os.chmod(os.path.join(path, "bin", name), 0o755)
         # One sample of 100 is made again to compare, and its image is shared: by chance.
         self.environment = support.plain_environment(
@@ -195,8 +193,7 @@ def answer(node, command, shown):
     """Run it and compare; the lines of a script that is shown are that script."""
     script = re.fullmatch(r"cat (\w+\.sh)", command)
     if script:
-        with open(os.path.join(node.path, script.group(1)), "w") as file:
-            file.write("\n".join(shown) + "\n")
+        support.write(os.path.join(node.path, script.group(1)), "\n".join(shown) + "\n")
     printed = node.run(command).splitlines()
     assert alike(shown, printed), (command, "shown", shapes(shown), "printed", shapes(printed))
 

@@ -47,8 +47,7 @@ def given(found, name, ordinal, epoch):
 
 def opened(data, directory, seed=SEED):
     path = os.path.join(directory, "copy")
-    with open(path, "wb") as file:
-        file.write(data)
+    support.write(path, data)
     return recording.Recording(path, seed)
 
 
@@ -64,8 +63,7 @@ def refused(data, directory, seed=SEED):
 def recorded(directory):
     path = os.path.join(directory, "record")
     wanted = written(path)
-    with open(path, "rb") as file:
-        return wanted, file.read()
+    return wanted, support.read(path, "rb")
 
 
 def test_what_was_written_is_read(directory):

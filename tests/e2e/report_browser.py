@@ -151,8 +151,7 @@ class Browser:
         made = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip={
             "x": 0, "y": 0, "scale": 1, "width": self.tell("innerWidth"),
             "height": self.tell("document.documentElement.scrollHeight")})
-        with open(path, "wb") as file:
-            file.write(base64.b64decode(made["data"]))
+        support.write(path, base64.b64decode(made["data"]))
 
     def printed(self):
         """The page as PDF."""

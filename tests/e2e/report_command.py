@@ -31,14 +31,8 @@ def need_matplotlib():
 
 def written(directory, text, name="log.events"):
     path = os.path.join(directory, name)
-    with open(path, "w") as file:
-        file.write(text)
+    support.write(path, text)
     return path
-
-
-def contents(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
 
 
 def figures(page):
@@ -70,9 +64,9 @@ def test_page_of_the_group_and_its_damaged_line():
         done = support.run([support.TSRUN, "report", "-o", page, "--group", "some"], env)
         assert done.status == 0 and done.output == "", done.errors
         assert done.errors == "tsrun: %s:2: cut off, or not JSON, ignoring\n" % log, done.errors
-        found = figures(contents(page))
+        found = figures(support.read(page))
         assert (found["delivered"], found["taken"], found["made"]) == ("80", "60", "20")
-        assert log + "</bdi>:2: cut off" in contents(page)
+        assert log + "</bdi>:2: cut off" in support.read(page)
         assert stat.S_IMODE(os.stat(page).st_mode) == 0o600
         assert [name for name in os.listdir(home) if "page" in name] == ["page.html"]
 
@@ -88,7 +82,7 @@ def test_page_of_jobs_that_ran():
                                 *support.pictures("s_baseline")], env)
             assert done.status == 0, done.errors
         log = "%s/tsshim/%s@%s.events" % (home, group.name, os.uname().nodename)
-        support.wait_until(lambda: contents(log).count('"ended":1') == 2, "the last lines")
+        support.wait_until(lambda: support.read(log).count('"ended":1') == 2, "the last lines")
         counted = json.loads(support.run([support.TSRUN, "stats", "--json", "--group", group.name],
                                          env).output)["jobs"]
         done = support.run([support.TSRUN, "report", "-o", "-", "--group", group.name], env)
@@ -157,7 +151,7 @@ def test_the_file_is_replaced_whole_or_not_at_all():
         inode = os.stat(real).st_ino
         done = report("-o", link, log)
         assert done.status == 0 and os.path.islink(link), done.errors
-        assert os.stat(real).st_ino != inode and "delivered" in contents(real)
+        assert os.stat(real).st_ino != inode and "delivered" in support.read(real)
         assert sorted(os.listdir(directory)) == ["link.html", "log.events", "real.html"]
         expect_failure(report("-o", directory + "/no/page.html", log), "cannot write to")
         expect_failure(report("-o", "/dev/full", log), "cannot write to '/dev/full'")

@@ -120,8 +120,7 @@ def test_another_job_of_the_user_keeps_it(node):
 
 def test_the_epilog_follows_no_link_and_spares_what_is_not_ours(node):
     precious = os.path.join(node.root, "precious")
-    with open(precious, "w") as file:
-        file.write("data")
+    support.write(precious, "data")
     os.chown(precious, ALICE, ALICE)
     kept = []
     for name, make in (
@@ -139,8 +138,7 @@ def test_the_epilog_follows_no_link_and_spares_what_is_not_ours(node):
         node.administer("epilog", Job())
         left = [name for name in kept if os.path.lexists("/dev/shm/" + name)]
         assert left == kept, set(kept) - set(left)
-        with open(precious) as file:
-            assert file.read() == "data"
+        assert support.read(precious) == "data"
     finally:
         for name in kept:
             if os.path.lexists("/dev/shm/" + name):
@@ -334,10 +332,8 @@ class Home:
         os.mkdir(self.path, 0o700)
         os.chown(self.path, ALICE, ALICE)
         users = os.path.join(node.root, "passwd")
-        with open("/etc/passwd", encoding="utf-8") as file:
-            lines = file.read()
-        with open(users, "w", encoding="utf-8") as file:
-            file.write(lines + "alice:x:%d:%d::%s:/bin/sh\n" % (ALICE, ALICE, self.path))
+        lines = support.read("/etc/passwd")
+        support.write(users, lines + "alice:x:%d:%d::%s:/bin/sh\n" % (ALICE, ALICE, self.path))
         os.chmod(users, 0o644)
         self.mounts = "mount --bind %s /etc/passwd" % users
         self.scontrol = os.path.join(node.root, "scontrol")
@@ -378,8 +374,7 @@ def test_servers_of_a_job_come_and_go(node):
     place = home.path + MARK + str(job.number)
     # One that is this node and one that is not: on loopback it must be said which.
     listed = os.path.join(node.root, "list")
-    with open(listed, "w", encoding="utf-8") as file:
-        file.write("127.0.0.1:%d\n" % (20000 + job.number))
+    support.write(listed, "127.0.0.1:%d\n" % (20000 + job.number))
     os.chmod(listed, 0o644)
     assert "TSSHIM_CLUSTER" not in home.task(job)
     node.write_settings("nodes = %s\nmemory = 64M\n" % listed)
@@ -405,8 +400,7 @@ def test_servers_of_a_job_come_and_go(node):
 def test_servers_when_another_node_was_first_to_end(node):
     home, job = Home(node), Job()
     listed = os.path.join(node.root, "list")
-    with open(listed, "w", encoding="utf-8") as file:
-        file.write("127.0.0.1:%d\n" % (20000 + job.number))
+    support.write(listed, "127.0.0.1:%d\n" % (20000 + job.number))
     os.chmod(listed, 0o644)
     node.write_settings("nodes = %s\nmemory = 64M\n" % listed)
     home.administer("prolog", job)

@@ -123,8 +123,7 @@ class Node:
 
     def write_settings(self, text, mode=0o644):
         """The administrator's file, from now on."""
-        with open(self.settings, "w") as file:
-            file.write(text)
+        support.write(self.settings, text)
         os.chmod(self.settings, mode)
 
     def command(self, script):
@@ -157,10 +156,8 @@ class Node:
         assert self.wait(process) == ("", "")
 
     def raw(self, job, environment, old=False, prefix=()):
-        """
-        What the task prolog writes.  Slurm since 23.02 reads its messages as well: there
-        are none, but for those of ld.so and of bash about what the user has set for them.
-        """
+        """What the task prolog writes.  Slurm since 23.02 reads its messages as well: there are
+        none, but for those of ld.so and of bash about what the user has set for them."""
         def close_as_before_23_02():
             os.close(0)
             os.close(2)

@@ -49,8 +49,7 @@ def files(how):
         deep = os.path.join(root, *["d" * 200] * 10)
         os.makedirs(deep)
         for name in ("one", "two"):
-            with open(os.path.join(deep, name), "wb") as file:
-                file.write(name.encode() * 20000)
+            support.write(os.path.join(deep, name), name.encode() * 20000)
         path = os.path.join(deep, "one")
         for what in ("open", "fopen", "lock"):
             look(how, what, path, TSSHIM_DATASET="a=" + root, **STAGED)

@@ -32,8 +32,7 @@ def random_bytes(count, seed):
 def fill(root):
     """A directory of small files of all kinds."""
     for i in range(8):
-        with open(os.path.join(root, "f%d" % i), "wb") as file:
-            file.write(random_bytes(30000 + 4096 * i + i, i))
+        support.write(os.path.join(root, "f%d" % i), random_bytes(30000 + 4096 * i + i, i))
     os.symlink("f1", os.path.join(root, "symlink"))
     os.link(os.path.join(root, "f2"), os.path.join(root, "hardlink"))
     os.mkfifo(os.path.join(root, "fifo"))
@@ -199,8 +198,7 @@ def test_links_beside_files_that_are_none_of_ours():
         os.mkdir(os.path.join(root, "data"))
         os.mkdir(os.path.join(root, "else"))
         fill(os.path.join(root, "data"))
-        with open(os.path.join(root, "else", "plain"), "wb") as file:
-            file.write(b"none of ours")
+        support.write(os.path.join(root, "else", "plain"), b"none of ours")
         os.symlink("../data/f0", os.path.join(root, "else", "link"))
         command = [PYTHON, "-c", body, root]
         reference = run(command)
@@ -266,8 +264,7 @@ KEPT = {"attr_timeout_ms": 60000, "entry_timeout_ms": 60000}
 def fill_storage(storage):
     """Eight files; what they hold together, in bytes."""
     for i in range(8):
-        with open(os.path.join(storage.source, "f%d" % i), "wb") as file:
-            file.write(random_bytes(40000 + i, i))
+        support.write(os.path.join(storage.source, "f%d" % i), random_bytes(40000 + i, i))
     return sum(40000 + i for i in range(8))
 
 

@@ -37,8 +37,7 @@ def content(seed, size=SIZE):
 
 
 def write(storage, name, data):
-    with open(os.path.join(storage.source, name), "wb") as file:
-        file.write(data)
+    support.write(os.path.join(storage.source, name), data)
 
 
 class Storage(mounted.Mounted):
@@ -80,8 +79,7 @@ class Storage(mounted.Mounted):
         found = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
-                with open("/proc/%s/cmdline" % pid, "rb") as line:
-                    words = line.read().split(b"\0")
+                words = support.read("/proc/%s/cmdline" % pid, "rb").split(b"\0")
                 if words[0] == b"tsshim-stager" and words[1] == self.group.name.encode():
                     with open("/proc/%s/stat" % pid) as stat:
                         found[int(pid)] = int(stat.read().rsplit(")", 1)[1].split()[1])
@@ -139,8 +137,7 @@ def make_archive(storage):
             tarfile.open(os.path.join(storage.source, "shard.tar"), "w") as tar:
         for i in range(60):
             name = os.path.join(place, "%d.bin" % i)
-            with open(name, "wb") as file:
-                file.write(content(i, 300000 + 777 * i))
+            support.write(name, content(i, 300000 + 777 * i))
             tar.add(name, "%d.bin" % i)
 
 
@@ -341,8 +338,7 @@ def test_stager_that_cannot_be_executed_in_time():
 
 
 def is_stopped(pid):
-    with open("/proc/%d/stat" % pid) as stat:
-        return stat.read().rpartition(")")[2].split()[0] == "T"
+    return support.read("/proc/%d/stat" % pid).rpartition(")")[2].split()[0] == "T"
 
 
 def test_stopped_stager_is_in_nobodys_way():

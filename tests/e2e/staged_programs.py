@@ -34,8 +34,7 @@ def content(seed, size=SIZE):
 def write(root, name, data):
     path = os.path.join(root, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "wb") as file:
-        file.write(data)
+    support.write(path, data)
     return path
 
 
@@ -140,10 +139,8 @@ def size_of(root):
 
 
 def served(command, prepare=fill, again=0):
-    """
-    The copies are read: what is opened comes from the storage once and whole, and nothing of it in
-    the second run, or as many bytes as @again says.
-    """
+    """The copies are read: what is opened comes from the storage once and whole, and nothing of it
+    in the second run, or as many bytes as @again says."""
     with Place(prepare) as place:
         plain, fetching, staged = both(place, command)
         fetched, shared, passed = place.counts()

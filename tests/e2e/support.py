@@ -75,6 +75,18 @@ def make_data(name, make):
     return path
 
 
+def read(path, mode="r"):
+    """What is in a file: text, or bytes with the @mode "rb"."""
+    with open(path, mode, encoding=None if "b" in mode else "utf-8") as file:
+        return file.read()
+
+
+def write(path, content):
+    """A file with this @content, text or bytes."""
+    with open(path, "wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
 def settle(path):
     """Wait until the library takes the files of @path, which was made last, for finished."""
     kind = subprocess.run(["stat", "-f", "-c", "%t", path], stdout=subprocess.PIPE, check=True)
@@ -163,10 +175,8 @@ class Group:
         return self
 
     def keep(self):
-        """
-        Keep the ring: it goes with the last member, so jobs that come one after another
-        would share nothing.  The keeper is a stopped job; a stopped job is no obstacle.
-        """
+        """Keep the ring: it goes with the last member, so jobs that come one after another would
+        share nothing.  The keeper is a stopped job; a stopped job is no obstacle."""
         picture = pictures("s_baseline")
         self.keeper = subprocess.Popen([victim("decode"), "--repeat", "1000000", *picture],
                                        env=self.environment(), stdout=subprocess.DEVNULL)
@@ -203,10 +213,8 @@ class Group:
         return plain_environment(**{**self.settings, **more})
 
     def leftovers(self, kind=None):
-        """
-        In /dev/shm: the ring, the tables of GPUs and of loaders, the journal, half-made objects; or
-        those of a @kind, such as the ledger.
-        """
+        """In /dev/shm: the ring, the tables of GPUs and of loaders, the journal, half-made objects;
+        or those of a @kind, such as the ledger."""
         return [path for one in ([kind] if kind else ["[rndj]*", "loaders"])
                 for path in glob.glob("/dev/shm/" + shared_name(self.name, one))]
 
@@ -224,10 +232,8 @@ class Group:
         assert self.keep_until(1) > 1, "kept_until_ns is elsewhere"
 
     def leave_to_gc(self):
-        """
-        What the group leaves stays until `tsrun gc`: jobs of other tests start and end meanwhile, and
-        take along what nobody uses or keeps.
-        """
+        """What the group leaves stays until `tsrun gc`: jobs of other tests start and end
+        meanwhile, and take along what nobody uses or keeps."""
         self.keep_until(1 << 63)
 
     def assert_clean(self, after_kill=False):
@@ -294,10 +300,9 @@ def finish(process, timeout=TIMEOUT):
 
 
 def signal_job(process, number):
-    """
-    Send a signal to a process of start() and to its workers.  torch's workers end when their parent
-    does, but for one that did not yet ask who that is: it takes init for it, and stays for ever.
-    """
+    """Send a signal to a process of start() and to its workers.  torch's workers end when their
+    parent does, but for one that did not yet ask who that is: it takes init for it, and stays for
+    ever."""
     os.killpg(process.pid, number)
 
 
@@ -353,10 +358,8 @@ def clocks():
 
 
 def whole(function):
-    """
-    Mark a test that is left to `scripts/test --whole`: it says of another setting, program or
-    version what a test that always runs says of one, or costs half a minute of a core and more.
-    """
+    """Mark a test that is left to `scripts/test --whole`: it says of another setting, program or
+    version what a test that always runs says of one, or costs half a minute of a core and more."""
     import pytest  # jobs are started by Pythons that have none
     return pytest.mark.whole(function)
 
@@ -368,10 +371,8 @@ def left_unless(always, *values):
 
 
 class Elsewhere(Exception):
-    """
-    The tests of the file that is imported run by the interpreter @python, in an environment with the
-    library and with these @settings, or in the one that is if they are None.
-    """
+    """The tests of the file that is imported run by the interpreter @python, in an environment with
+    the library and with these @settings, or in the one that is if they are None."""
 
     def __init__(self, python, settings=None):
         super().__init__(python)

@@ -111,8 +111,7 @@ class Sweep:
 
     def write(self, name, text):
         path = os.path.join(self.place, name)
-        with open(path, "w") as file:
-            file.write(text)
+        support.write(path, text)
         return path
 
 
@@ -155,10 +154,8 @@ def plain(sweep, members=2):
 
 
 def check(sweep, members=2, default=2, aligned=2, options=()):
-    """
-    Of a tool in all three ways; @default and @aligned are how many jobs take samples: with 0 there
-    is nothing to take.
-    """
+    """Of a tool in all three ways; @default and @aligned are how many jobs take samples: with 0
+    there is nothing to take."""
     Data.make()
     wanted = plain(sweep, members)
     assert len(trials(wanted)) >= len(RATES), wanted

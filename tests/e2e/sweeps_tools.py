@@ -73,10 +73,9 @@ def optuna_objective(directory, threads=False):
 
 
 def optuna_work(directory, kind, path, number):
-    """
-    One of the processes, with one trial.  Its rate is fixed: with trials that wait in the storage
-    (enqueue_trial) it is chance which process takes which, and with SQLite not all were taken.
-    """
+    """One of the processes, with one trial.  Its rate is fixed: with trials that wait in the
+    storage (enqueue_trial) it is chance which process takes which, and with SQLite not all were
+    taken."""
     import optuna
 
     study = optuna.load_study(

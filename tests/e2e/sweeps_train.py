@@ -79,11 +79,9 @@ def epoch_of(model, optimizer, loader):
 
 
 def train(directory, lr, number=0, report=None, threads=False, start=None):
-    """
-    The loss after some epochs of trial @number, of which each calls @report.  Where trials are
+    """The loss after some epochs of trial @number, of which each calls @report.  Where trials are
     @threads of one process torch's generator is not a trial's own, so it takes one for itself.
-    @start is how workers are started, if not as usual.
-    """
+    @start is how workers are started, if not as usual."""
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(seed_of(number)) if threads else None
     with FIRST:

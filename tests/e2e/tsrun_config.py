@@ -9,6 +9,7 @@ import subprocess
 
 import paths
 import tables
+import support
 from tsrun_common import BUILD, Skip, TSRUN, clean_environment, expect, tsrun
 
 OPTIONS = [(o.variable, o.option, o.standard, o.brief) for o in tables.options()]
@@ -19,8 +20,7 @@ def write(directory, text, name="tsshim.conf"):
     place = os.path.join(directory, "tsshim")
     os.makedirs(place, exist_ok=True)
     path = os.path.join(place, name)
-    with open(path, "wb") as file:
-        file.write(text if isinstance(text, bytes) else text.encode())
+    support.write(path, text if isinstance(text, bytes) else text.encode())
     os.chmod(path, 0o644)
     return path
 
@@ -267,12 +267,10 @@ def test_the_library_alone_reads_no_file(directory):
     write(directory, "share = off\nring = 0\n")
     library = os.path.join(BUILD, "libtsshim.so")
     for binary in (library, os.path.join(BUILD, "libtsshim-test.so")):
-        with open(binary, "rb") as file:
-            assert b"tsshim.conf" not in file.read(), binary
+        assert b"tsshim.conf" not in support.read(binary, "rb"), binary
 
 
 def test_pages_name_the_files(directory):
     for page in ("tsrun.1", "tsshim.7"):
-        with open(os.path.join(BUILD, "scripts", page), encoding="utf-8") as file:
-            text = file.read()
+        text = support.read(os.path.join(BUILD, "scripts", page))
         assert "/etc/tsshim/tsshim.conf" in text and "XDG_CONFIG_HOME" in text, page

@@ -8,14 +8,14 @@ import shutil
 import subprocess
 
 import tables
+import support
 from tsrun_common import BUILD, SOURCE, Skip, clean_environment, expect, tsrun
 
 COMMANDS = [command.word for command in tables.commands() if command.word]
 
 
 def read(*parts):
-    with open(os.path.join(SOURCE, *parts), encoding="utf-8") as f:
-        return f.read()
+    return support.read(os.path.join(SOURCE, *parts))
 
 
 def help_options(*words):
@@ -35,8 +35,7 @@ def made(name):
 
 
 def contents(name):
-    with open(made(name), encoding="utf-8") as file:
-        return file.read()
+    return support.read(made(name))
 
 
 def manual(name):

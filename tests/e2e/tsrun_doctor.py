@@ -8,6 +8,7 @@ import shutil
 import subprocess
 
 import scenes
+import support
 from tsrun_common import (BUILD, HAS_LIBELF, MEMBER, TSRUN, Skip, clean_environment, compile_c,
                           expect, tsrun)
 
@@ -116,8 +117,7 @@ def test_missing_library(directory):
 
 def test_library_that_is_none(directory):
     program, library = installation(directory)
-    with open(library, "w") as file:
-        file.write("no library" * 100)
+    support.write(library, "no library" * 100)
     found = doctor(program=program, status=1)
     says(found["library"], "fail" if HAS_LIBELF else "ok")
     says(found["preload"], "fail", "invalid ELF header")
@@ -229,8 +229,7 @@ def test_control_groups(directory):
         for name, text in (("memory.max", limit), ("memory.current", "0"),
                            ("memory/memory.limit_in_bytes", wanted),
                            ("memory/memory.usage_in_bytes", "0")):
-            with open(os.path.join(place, name), "w") as file:
-                file.write(text + "\n")
+            support.write(os.path.join(place, name), text + "\n")
         found = doctor(prefix=mounted("mount -t tmpfs -o size=80g tmpfs /dev/shm",
                                       "mount --bind %s /sys/fs/cgroup" % place))
         fix = says(found["memory_limit"], state, words)
@@ -303,8 +302,7 @@ echo | %s doctortest photos die > end || true
     assert done.returncode == 0, (done.returncode, done.stderr)
 
     def read(name):
-        with open(os.path.join(directory, name)) as file:
-            return file.read()
+        return support.read(os.path.join(directory, name))
 
     def leftovers(name):
         check, = [c for c in json.loads(read(name)) if c["id"] == "leftovers"]
@@ -399,8 +397,7 @@ def test_what_keeps_python_from_our_part(directory):
     """What doctor says is what happens."""
     other = os.path.join(directory, "other")
     os.mkdir(other)
-    with open(os.path.join(other, "sitecustomize.py"), "w") as file:
-        file.write("")
+    support.write(os.path.join(other, "sitecustomize.py"), "")
     for words, env, word in (
             ([], {}, None), (["-s"], {}, None), (["-I"], {}, "-I"), (["-E"], {}, "-E"),
             (["-S"], {}, "-S"), (["-sE"], {}, "-E"), (["-W", "ignore", "-I"], {}, "-I"),

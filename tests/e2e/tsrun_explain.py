@@ -79,8 +79,7 @@ def told(group, *words):
 
 
 def children(pid):
-    with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
-        return list(map(int, file.read().split()))
+    return list(map(int, support.read("/proc/%d/task/%d/children" % (pid, pid)).split()))
 
 
 def line_of(text):
@@ -216,8 +215,7 @@ def test_killed_while_it_says_something():
 def test_a_table_that_is_none_is_said():
     with Group() as group, waiting(teller("Pure"), told_by(group)):
         path, = glob.glob("/dev/shm/" + support.shared_name(group.name, "loaders"))
-        with open(path, "rb") as file:
-            whole = file.read()
+        whole = support.read(path, "rb")
         mark = "cannot read what the jobs of group '%s' say of their loaders: " % group.name
 
         def says(what):
@@ -240,8 +238,7 @@ def test_a_table_that_is_none_is_said():
                                   (whole[:8] + b"\xff" + whole[9:], "it was made by another version"),
                                   (whole[:64] + b"\xff" + whole[65:], "it is damaged"),
                                   (bytes(len(whole)), "it is damaged")):
-                with open(os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
-                    file.write(content)
+                support.write(os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), content)
                 says(what)
             os.unlink(path)
             os.symlink("/etc/passwd", path)
@@ -258,20 +255,19 @@ def test_a_table_that_is_none_is_said():
     assert not group.leftovers()
 
 
-def test_gc_takes_it_along():
-    with Group() as group:
-        with waiting(teller("Pure"), told_by(group)) as process:
-            path, = glob.glob("/dev/shm/" + support.shared_name(group.name, "loaders"))
-            assert os.stat(path).st_mode & 0o777 == 0o600
-            assert "would remove" not in group.gc().stdout and os.path.exists(path)
-            group.leave_to_gc()
-            support.signal_job(process, signal.SIGKILL)
-            process.wait()
-            assert os.path.exists(path)
-            done = group.gc()
-            assert "removed " + path in done.stdout and not os.path.exists(path), done.stdout
-            process.returncode = 0  # as the context expects of it
-            process.communicate = lambda *_, **__: None
+def test_gc_takes_it_along(group):
+    with waiting(teller("Pure"), told_by(group)) as process:
+        path, = glob.glob("/dev/shm/" + support.shared_name(group.name, "loaders"))
+        assert os.stat(path).st_mode & 0o777 == 0o600
+        assert "would remove" not in group.gc().stdout and os.path.exists(path)
+        group.leave_to_gc()
+        support.signal_job(process, signal.SIGKILL)
+        process.wait()
+        assert os.path.exists(path)
+        done = group.gc()
+        assert "removed " + path in done.stdout and not os.path.exists(path), done.stdout
+        process.returncode = 0  # as the context expects of it
+        process.communicate = lambda *_, **__: None
 
 
 def test_who_is_no_job():

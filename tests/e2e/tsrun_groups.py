@@ -11,23 +11,12 @@ import struct
 import subprocess
 import time
 
-from tsrun_common import BUILD, MEMBER, Skip, clean_environment, expect, tsrun
+import support
+from support import own_scope
+from tsrun_common import BUILD, Member, Skip, clean_environment, expect, new_group, stats, tsrun
 
 LOCK_BASE = 1 << 60  # leader/group/layout.h
 KEPT_UNTIL = 392  # struct ts_ring_header, kept_until_ns
-counter = 0
-
-
-def new_group():
-    """A group of this test alone."""
-    global counter
-    counter += 1
-    return "clitest-%d-%d" % (os.getpid(), counter)
-
-
-def own_scope():
-    """What names our namespaces in names of shared memory (leader/group/attach.h)."""
-    return "-".join(str(os.stat("/proc/self/ns/" + kind).st_ino) for kind in ("user", "pid"))
 
 
 def path(group, suffix, scope=None):
@@ -38,39 +27,9 @@ def exists(group, suffix):
     return os.path.lexists(path(group, suffix))
 
 
-class Member:
-    """A process that has joined @group."""
-
-    def __init__(self, group, dataset="photos", *more):
-        self.process = subprocess.Popen([MEMBER, group, dataset, *more],
-                                        env=clean_environment(), stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
-        self.pid = self.process.pid
-        line = self.process.stdout.readline()
-        assert line == "ready\n", line
-
-    def end(self):
-        self.process.stdin.close()
-        status = self.process.wait(timeout=60)
-        self.process.stdout.close()
-        return status
-
-    def kill(self):
-        self.process.kill()
-        assert self.end() == -signal.SIGKILL
-
-
-def stats(group):
-    result = tsrun("stats", "--json", "--group", group)
-    expect(result, 0)
-    return json.loads(result.stdout)
-
-
 def leave_to_gc(group, stays=True):
-    """
-    What the group leaves @stays until `tsrun gc`: jobs of other tests start and end meanwhile, and
-    take along what nobody uses or keeps.
-    """
+    """What the group leaves @stays until `tsrun gc`: jobs of other tests start and end meanwhile,
+    and take along what nobody uses or keeps."""
     with open(path(group, "ring"), "r+b") as ring:
         ring.seek(KEPT_UNTIL)
         ring.write(struct.pack("<Q", 1 << 63 if stays else 0))
@@ -154,7 +113,7 @@ def test_leader_follows_the_living(directory):
 
 def test_statistics_stay_after_the_jobs(directory):
     group = new_group()
-    assert Member(group).end() == 0
+    Member(group).end()
     assert not exists(group, "ring"), "the last one out removes the ring"
     data = stats(group)
     assert data["datasets"][0]["pixels"]["shared"] == 9
@@ -193,7 +152,7 @@ def test_gc_leaves_the_living(directory):
         assert exists(group, "ring") and exists(group, "ledger")
     finally:
         os.kill(member.pid, signal.SIGCONT)
-        assert member.end() == 0
+        member.end()
     tsrun("gc", "--group", group)
     assert not exists(group, "ledger")
 
@@ -345,8 +304,7 @@ def test_copies_of_files(directory):
     files = os.path.join(directory, "files")
     os.makedirs(files)
     for name in ("a", "b"):
-        with open(os.path.join(files, name), "w") as file:
-            file.write(name * 1000)
+        support.write(os.path.join(files, name), name * 1000)
     group, other = new_group(), path("clitest-%d-like" % os.getpid(), "f.0123")
     library = os.path.join(BUILD, "libtsshim-test.so")
     settings = {"LD_PRELOAD": library, "TSSHIM_GROUP": group, "TSSHIM_STAGE": "shm",
@@ -450,7 +408,7 @@ def test_what_is_told_of_other_nodes_by_another_version(directory):
     for text in (b"", b"short", b"\0" * 4096, b"\xff" * 82176):
         write_object(group, "peers", text)
         expect(tsrun("stats", "--group", group), 125, "of other nodes of group '%s': it is damaged" % group)
-    assert member.end() == 0
+    member.end()
     tsrun("gc", "--group", group)
     assert not exists(group, "peers") and not exists(group, "ledger")
 
@@ -472,8 +430,7 @@ def test_requests_to_other_nodes_go_with_their_group(directory):
 
 
 def write_object(group, suffix, data):
-    with open(path(group, suffix), "wb") as file:
-        file.write(data)
+    support.write(path(group, suffix), data)
     os.chmod(path(group, suffix), 0o600)
 
 

@@ -8,24 +8,14 @@ import os
 import subprocess
 import time
 
-from tsrun_common import BUILD, MEMBER, TSRUN, Skip, clean_environment, expect, tsrun
+import support
+from support import own_scope
+from tsrun_common import (BUILD, MEMBER, TSRUN, Member, Skip, clean_environment, expect, gc, new_group,
+                          stats, tsrun)
 
 HOURS_AGO = 3 * 3600
 PIDS = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 USER = ["unshare", "--user", "--map-current-user"]
-counter = 0
-
-
-def new_group():
-    """A group of this test alone."""
-    global counter
-    counter += 1
-    return "nstest-%d-%d" % (os.getpid(), counter)
-
-
-def own_scope():
-    """What names our namespaces in names of shared memory (leader/group/attach.h)."""
-    return "-".join(str(os.stat("/proc/self/ns/" + kind).st_ino) for kind in ("user", "pid"))
 
 
 def everywhere(group, suffix="*"):
@@ -58,65 +48,29 @@ def other_boot(directory):
     """A prefix that shows its command another boot id; nothing else is different."""
     needs("unshare", "--mount")
     path = os.path.join(directory, "boot_id")
-    with open(path, "w") as file:
-        file.write("01234567-89ab-cdef-0123-456789abcdef\n")
+    support.write(path, "01234567-89ab-cdef-0123-456789abcdef\n")
     return ["unshare", "--mount", "sh", "-c",
             "mount --bind %s /proc/sys/kernel/random/boot_id && exec \"$@\"" % path, "sh"]
 
 
-class Member:
-    """A process that has joined @group, started with @prefix."""
-
-    def __init__(self, group, prefix=()):
-        self.process = subprocess.Popen([*prefix, MEMBER, group, "photos"],
-                                        env=clean_environment(), stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        assert line == "ready\n", line
-
-    def end(self, kill=False):
-        if kill:
-            # What is inside goes with unshare, before it could see the end of its input.
-            self.process.kill()
-            self.process.wait(timeout=60)
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
-        # The end of the output is the end of the process inside, whoever stands before it.
-        assert self.process.stdout.read() == ""
-        self.process.stdout.close()
-
-
 def crash(group, prefix):
     """What a container that is killed leaves behind."""
-    Member(group, prefix).end(kill=True)
+    Member(group, prefix=prefix).kill()
     found = elsewhere(group)
     assert len(found) == 2, found
     return found
 
 
-def stats(group):
-    result = tsrun("stats", "--json", "--group", group)
-    expect(result, 0)
-    return json.loads(result.stdout)
-
-
-def gc(group, *more):
-    """What `tsrun gc` says of @group."""
-    result = tsrun("gc", "--group", group, *more)
-    expect(result, 0)
-    return result.stdout
-
-
 def test_containers_have_stores_of_their_own(directory):
     needs(*PIDS)
     group = new_group()
-    inside = Member(group, PIDS)
+    inside = Member(group, prefix=PIDS)
     try:
         text = tsrun("stats", "--group", group).stdout
         assert "no job has shared anything yet" in text, text
         assert "1 other container or namespace has a group of this name" in text, text
         assert stats(group)["elsewhere"] == 1 and stats(group)["jobs"] == []
-        outside, second = Member(group), Member(group, PIDS)
+        outside, second = Member(group), Member(group, prefix=PIDS)
         data, text = stats(group), tsrun("stats", "--group", group).stdout
         assert data["elsewhere"] == 2 and len(data["jobs"]) == 1, data
         assert "2 other containers or namespaces have a group of this name" in text, text
@@ -136,11 +90,11 @@ def test_processes_of_one_container_share(directory):
     """Whatever lies beside their store, or was there before."""
     needs(*PIDS)
     group = new_group()
-    outside, first = Member(group), Member(group, PIDS)
+    outside, first = Member(group), Member(group, prefix=PIDS)
     pid = first.process.pid
     with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
         enter = ["nsenter", "--target", file.read().split()[0], "--pid", "--mount"]
-    second = Member(group, enter)
+    second = Member(group, prefix=enter)
     done = subprocess.run([*enter, TSRUN, "stats", "--json", "--group", group],
                           env=clean_environment(), stdout=subprocess.PIPE, timeout=60)
     data = json.loads(done.stdout)
@@ -170,13 +124,13 @@ def test_gc_leaves_what_another_namespace_may_use(directory):
     """In use: a lock says so. Without one a job may start workers again, for an hour."""
     needs(*PIDS)
     group = new_group()
-    member = Member(group, PIDS)
+    member = Member(group, prefix=PIDS)
     objects = elsewhere(group)
     age(objects)
     told = gc(group, "-n")
     assert told.count("a process of another namespace holds a lock on it") == 2, told
     assert gc(group) == "nothing to remove\n" and elsewhere(group) == objects
-    member.end(kill=True)
+    member.kill()
     os.utime(objects[0])  # the ledger: as if somebody had joined just now
     told = gc(group, "-n")
     assert told.count("a job of another PID namespace may be alive") == 2, told
@@ -208,9 +162,9 @@ def test_a_user_namespace_alone_hides_nobody(directory):
     """The process ids are ours, so whose process has gone is dead at once."""
     needs(*USER)
     group = new_group()
-    member = Member(group, USER)
+    member = Member(group, prefix=USER)
     assert gc(group) == "nothing to remove\n" and len(elsewhere(group)) == 2
-    member.end(kill=True)
+    member.kill()
     assert gc(group).count("removed ") == 2 and everywhere(group) == []
 
 
@@ -268,7 +222,7 @@ def test_another_boot_is_dead(directory):
     """Where its objects have survived: own names as well as others."""
     boot = other_boot(directory)
     group = new_group()
-    Member(group, boot).end(kill=True)
+    Member(group, prefix=boot).kill()
     expect(tsrun("stats", "--group", group), 125, "it is of another boot")
     assert gc(group).count("removed ") == 2 and everywhere(group) == []
     crash(group, PIDS + boot)
@@ -277,7 +231,7 @@ def test_another_boot_is_dead(directory):
 
 def test_a_new_job_is_not_kept_from_sharing_by_another_boot(directory):
     group = new_group()
-    Member(group, other_boot(directory)).end(kill=True)
+    Member(group, prefix=other_boot(directory)).kill()
     done = subprocess.run([MEMBER, group, "photos"], env=clean_environment(), text=True,
                           stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60)
     assert done.returncode == 1 and "cannot attach" in done.stderr, done
@@ -294,11 +248,11 @@ def test_another_boot_id_is_not_enough_where_a_lock_is_held(directory):
     boot = other_boot(directory)
     for prefix in (boot, PIDS + boot):
         group = new_group()
-        member = Member(group, prefix)
+        member = Member(group, prefix=prefix)
         assert gc(group) == "nothing to remove\n" and len(everywhere(group)) == 2
         expect(tsrun("--group", group, "--", "true"), 0)
         assert len(everywhere(group)) == 2
-        member.end(kill=True)
+        member.kill()
         gc(group)
         assert everywhere(group) == []
 
@@ -315,8 +269,7 @@ def test_odd_things_under_names_of_other_namespaces(directory):
     os.unlink(ledger)
     for size in (0, 7, 447, 65536):
         for path in (ring, ledger):
-            with open(path, "wb") as file:
-                file.write(b"\x5a" * size)
+            support.write(path, b"\x5a" * size)
         assert gc(group) == "nothing to remove\n", "young, and nobody knows what it is"
         age((ring, ledger))
         with open(ring, "r+b") as file:
@@ -345,8 +298,7 @@ def test_copies_of_files(directory):
     files, place = os.path.join(directory, "files"), os.path.join(directory, "place")
     os.mkdir(files)
     os.mkdir(place)
-    with open(os.path.join(files, "a"), "w") as file:
-        file.write("a" * 1000)
+    support.write(os.path.join(files, "a"), "a" * 1000)
     for where in ("shm", place):
         group = new_group()
         settings = {"LD_PRELOAD": os.path.join(BUILD, "libtsshim-test.so"),
@@ -380,4 +332,4 @@ def test_copies_of_files(directory):
 
 
 def test_nothing_is_left_behind(directory):
-    assert everywhere("nstest-%d-*" % os.getpid()) == []
+    assert everywhere("clitest-%d-*" % os.getpid()) == []

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 
+import support
 from tsrun_common import (BUILD, CC, HAS_LIBELF, TSRUN, Skip, clean_environment, compile_c, expect,
                           tsrun)
 
@@ -29,8 +30,7 @@ def test_signal_death_is_the_commands_own(directory):
 
 def test_not_executable(directory):
     path = os.path.join(directory, "data")
-    with open(path, "w") as f:
-        f.write("no program")
+    support.write(path, "no program")
     expect(tsrun("--", path), 126, "tsrun: cannot run '%s': Permission denied" % path)
     expect(tsrun("--", directory), 126, "Permission denied")
 

@@ -7,8 +7,8 @@ import resource
 import stat
 
 import tables
-from tsrun_common import expect, tsrun
-from tsrun_groups import Member, new_group, stats
+import support
+from tsrun_common import Member, expect, new_group, stats, tsrun
 
 # Prometheus's text format: a metric, labels of which any character but these may stand alone.
 LINE = re.compile(r'([a-z_]+)\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)+)\} ([0-9.]+)')
@@ -93,8 +93,7 @@ def test_a_file_is_replaced(directory):
         first = os.fstat(old.fileno())
         expect(tsrun("stats", "--json", "--output", path, "--group", new_group()), 0)
         assert old.read().startswith("# HELP "), "a reader has the text that it has begun with"
-    with open(path) as new:
-        assert new.read().startswith("{")
+    assert support.read(path).startswith("{")
     assert os.stat(path).st_ino != first.st_ino and os.listdir(directory) == ["tsshim.prom"]
 
 
@@ -127,24 +126,20 @@ def test_a_limit_for_files_is_an_error(directory):
     path = os.path.join(directory, "file")
     for old in (None, "old"):
         if old:
-            with open(path, "w") as file:
-                file.write(old)
+            support.write(path, old)
         result = tsrun("stats", "--prometheus", "-o", path, preexec_fn=lambda: resource.setrlimit(
             resource.RLIMIT_FSIZE, (0, 0)))
         expect(result, 125, "tsrun: cannot write to '%s': File too large" % path)
         assert os.listdir(directory) == (["file"] if old else [])
-    with open(path) as file:
-        assert file.read() == "old"
+    assert support.read(path) == "old"
 
 
 def test_a_link_stays_one(directory):
     link, path = os.path.join(directory, "link"), os.path.join(directory, "path")
-    with open(path, "w") as file:
-        file.write("old")
+    support.write(path, "old")
     os.symlink("path", link)
     expect(tsrun("stats", "-o", link), 0)
-    with open(path) as file:
-        assert os.path.islink(link) and file.read() != "old"
+    assert os.path.islink(link) and support.read(path) != "old"
     os.unlink(path)
     expect(tsrun("stats", "-o", link), 0)
     assert os.path.islink(link) and os.stat(path).st_size > 0
@@ -226,7 +221,7 @@ def test_every_figure_is_explained():
         **data["ring"], "verified": data["verified"], "mismatched": data["mismatched"], **data["made_apart"]}
     for name in ("verified", "mismatched"):
         assert whole[name][1] == meanings[name + "_total"]
-    assert member.end() == 0
+    member.end()
     text = verbose(group)
     assert rows(text)["Group"]["capacity"][0] == "-"
     assert "\n%s  (ended)\n" % job in text and job + "/sample" in rows(text)

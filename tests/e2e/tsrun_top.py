@@ -13,55 +13,15 @@ import sys
 import termios
 import time
 
-from tsrun_common import MEMBER, TSRUN, clean_environment, expect, tsrun
+from tsrun_common import TSRUN, Member, clean_environment, expect, gc, new_group, tsrun
 
 GUARD = 60  # seconds: more means that it hangs
 HOME, ERASE_LINE, ERASE_REST = "\033[H", "\033[K", "\033[J"
-counter = 0
-
-
-def new_group():
-    """A group of this test alone."""
-    global counter
-    counter += 1
-    return "toptest-%d-%d" % (os.getpid(), counter)
-
-
-def remove(group):
-    """The counters that its jobs have left."""
-    expect(tsrun("gc", "--group", group), 0)
-
-
-class Member:
-    """A process that has joined @group, and does more when it is told to."""
-
-    def __init__(self, group, dataset="photos"):
-        self.process = subprocess.Popen([MEMBER, group, dataset], env=clean_environment(),
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.pid = self.process.pid
-        self.expect("ready")
-
-    def expect(self, word):
-        line = self.process.stdout.readline()
-        assert line == word + "\n", line
-
-    def work(self):
-        """3 more decodes, and 9 more taken from others."""
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        self.expect("counted")
-
-    def end(self):
-        self.process.stdin.close()
-        assert self.process.wait(timeout=GUARD) == 0
-        self.process.stdout.close()
 
 
 class Blocks:
-    """
-    `tsrun top` that writes blocks of text, which are read one by one.  When one ends is seen when
-    the next one comes.
-    """
+    """`tsrun top` that writes blocks of text, which are read one by one.  When one ends is seen
+    when the next one comes."""
 
     def __init__(self, *words):
         self.process = subprocess.Popen([TSRUN, "top", *words], env=clean_environment(),
@@ -100,7 +60,7 @@ def test_blocks_of_text(directory):
         three = tsrun("top", "--batch", "--count=3", "-d0.1", "--group=" + group)
     finally:
         member.end()
-        remove(group)
+        gc(group)
     for result in (one, three):
         expect(result, 0)
         assert "\033" not in result.stdout
@@ -136,7 +96,7 @@ def test_rates_are_of_what_was_done_between(directory):
     finally:
         top.end()
         member.end()
-        remove(group)
+        gc(group)
     # The work may fall between two looks, as what is made and what is taken are two counters.
     assert max(map(float, rates)) > 0, rates
     assert "-" not in job[6:], job
@@ -153,7 +113,7 @@ def test_all_groups_without_a_name(directory):
         for member in members:
             member.end()
         for name in (first, second, ended):
-            remove(name)
+            gc(name)
     for name in (first, second):
         assert "\nGroup %s\n  1 job; " % name in text, text
     assert ended not in text, text
@@ -300,7 +260,7 @@ def test_terminal_and_q(directory):
         assert top.end() == 0
     finally:
         member.end()
-        remove(group)
+        gc(group)
 
 
 def test_as_many_pictures_as_asked_for(directory):
@@ -371,8 +331,8 @@ def test_a_small_terminal_is_not_overrun(directory):
     finally:
         for member in members:
             member.end()
-        remove(group)
+        gc(group)
 
 
 def test_nothing_is_left_behind(directory):
-    assert not [name for name in os.listdir("/dev/shm") if ".toptest-%d-" % os.getpid() in name]
+    assert not [name for name in os.listdir("/dev/shm") if ".clitest-%d-" % os.getpid() in name]

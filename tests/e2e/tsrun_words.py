@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 
+import support
 from tsrun_common import HAS_LIBELF, MEMBER, TSRUN, Skip, clean_environment, compile_c, expect, tsrun
 from tsrun_doctor import PYTHON, doctor, installation, limited, mounted, needs, says
 
@@ -225,8 +226,7 @@ def test_variables_that_nothing_resembles(directory):
 def test_settings_of_files_are_switched_off_there(directory):
     """To unset a variable would not help."""
     os.mkdir(directory + "/tsshim")
-    with open(directory + "/tsshim/tsshim.conf", "w") as file:
-        file.write("share = off\n")
+    support.write(directory + "/tsshim/tsshim.conf", "share = off\n")
     check = doctor(env={"XDG_CONFIG_HOME": directory})["settings"]
     assert says(check, "warn", "TSSHIM_SHARE=off").endswith("or take it out of the file that `tsrun config` names")
     assert "share" in tsrun("config", env={"XDG_CONFIG_HOME": directory}).stdout
@@ -276,8 +276,7 @@ def test_files_of_servers_that_stay(directory):
     os.chmod(directory, 0o700)
     record = os.path.join(place, "server.%016x.record" % 7)
     env = {"XDG_RUNTIME_DIR": directory}
-    with open(record, "w") as file:
-        file.write("no record\n")
+    support.write(record, "no record\n")
     assert "server.%016x.*: its record is damaged" % 7 in tsrun("gc", "-n", env=env).stdout
     with open(record.replace("record", "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

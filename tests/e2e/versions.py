@@ -26,8 +26,7 @@ def define(path, name, value):
     with open(path) as file:
         text, count = re.subn(r"(?m)^#define %s\s.*$" % name, "#define %s %s" % (name, value), file.read())
     assert count == 1, (path, name)
-    with open(path, "w") as file:
-        file.write(text)
+    support.write(path, text)
 
 
 def other():

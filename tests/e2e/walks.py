@@ -31,8 +31,7 @@ PROGRAM = ("import toolkit.parts\nfrom tsshim_torch.fingerprint import datasets,
 
 def write(path, text=""):
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    support.write(path, text)
 
 
 def tree(place, name="toolkit", text=LIBRARY):
@@ -127,23 +126,22 @@ def test_of_settings_in_a_module_those_count_that_code_names():
         assert edited == names[1] and (names[0] == names[1]) == (reader in EXACT), reader
 
 
-def test_what_an_installer_has_listed_is_a_library():
-    with tempfile.TemporaryDirectory() as work:
-        target, legacy, egg = work + "/target", work + "/legacy", work + "/one-1.0.egg"
-        tree(target, "listed")
-        write(target + "/listed-1.0.dist-info/RECORD", listing("listed"))
-        write(target + "/beside.py")
-        write(target + "/listed/mine.py")
-        tree(legacy, "older")
-        write(legacy + "/older-1.0.egg-info/installed-files.txt",
-              "../older/__init__.py\n../older/parts.py\nPKG-INFO\n")
-        tree(egg, "hatched")
-        write(egg + "/EGG-INFO/PKG-INFO")
-        with searched(target, legacy, egg):
-            for name in ("listed", "listed.parts", "older.parts", "hatched.parts"):
-                assert is_library(name), name
-            for name in ("beside", "listed.mine"):  # nobody has installed these
-                assert not is_library(name), name
+def test_what_an_installer_has_listed_is_a_library(directory):
+    target, legacy, egg = directory + "/target", directory + "/legacy", directory + "/one-1.0.egg"
+    tree(target, "listed")
+    write(target + "/listed-1.0.dist-info/RECORD", listing("listed"))
+    write(target + "/beside.py")
+    write(target + "/listed/mine.py")
+    tree(legacy, "older")
+    write(legacy + "/older-1.0.egg-info/installed-files.txt",
+          "../older/__init__.py\n../older/parts.py\nPKG-INFO\n")
+    tree(egg, "hatched")
+    write(egg + "/EGG-INFO/PKG-INFO")
+    with searched(target, legacy, egg):
+        for name in ("listed", "listed.parts", "older.parts", "hatched.parts"):
+            assert is_library(name), name
+        for name in ("beside", "listed.mine"):  # nobody has installed these
+            assert not is_library(name), name
 
 
 def test_what_a_library_leaves_of_the_item_before_in_each_of_its_releases():
@@ -158,38 +156,35 @@ def test_what_a_library_leaves_of_the_item_before_in_each_of_its_releases():
             assert "_output_image" in found, place
 
 
-def test_a_namespace_in_such_a_directory_is_a_library():
-    with tempfile.TemporaryDirectory() as work:
-        write(work + "/spread/inner/parts.py")
-        write(work + "/spread_inner-1.0.dist-info/RECORD", "spread/inner/parts.py,sha256=x,1\n")
-        with searched(work):
-            assert is_library("spread") and is_library("spread.inner.parts")
+def test_a_namespace_in_such_a_directory_is_a_library(directory):
+    write(directory + "/spread/inner/parts.py")
+    write(directory + "/spread_inner-1.0.dist-info/RECORD", "spread/inner/parts.py,sha256=x,1\n")
+    with searched(directory):
+        assert is_library("spread") and is_library("spread.inner.parts")
 
 
-def test_trees_that_nobody_installed_are_the_programs_own():
+def test_trees_that_nobody_installed_are_the_programs_own(directory):
     """In PYTHONPATH; editable, whose dist-info lists a .pth elsewhere; a source tree; vendored."""
-    with tempfile.TemporaryDirectory() as work:
-        tree(work + "/path", "onpath")
-        tree(work + "/editable/src", "edited")
-        write(work + "/other/edited-1.0.dist-info/RECORD", "__editable__.edited-1.0.pth,,\n")
-        tree(work + "/source", "develop")
-        write(work + "/source/develop.egg-info/SOURCES.txt", "develop/__init__.py\n")
-        tree(work + "/program/third_party", "vendored")
-        write(work + "/program/third_party/__init__.py")
-        with searched(work + "/path", work + "/editable/src", work + "/other", work + "/source",
-                      work + "/program"):
-            for name in ("onpath.parts", "edited.parts", "develop.parts",
-                         "third_party.vendored.parts"):
-                assert not is_library(name), name
+    tree(directory + "/path", "onpath")
+    tree(directory + "/editable/src", "edited")
+    write(directory + "/other/edited-1.0.dist-info/RECORD", "__editable__.edited-1.0.pth,,\n")
+    tree(directory + "/source", "develop")
+    write(directory + "/source/develop.egg-info/SOURCES.txt", "develop/__init__.py\n")
+    tree(directory + "/program/third_party", "vendored")
+    write(directory + "/program/third_party/__init__.py")
+    with searched(directory + "/path", directory + "/editable/src", directory + "/other", directory + "/source",
+                  directory + "/program"):
+        for name in ("onpath.parts", "edited.parts", "develop.parts",
+                     "third_party.vendored.parts"):
+            assert not is_library(name), name
 
 
-def test_a_vendored_directory_with_a_list_is_a_library():
-    with tempfile.TemporaryDirectory() as work:
-        tree(work + "/vendor", "bought")
-        write(work + "/vendor/bought-1.0.dist-info/RECORD", listing("bought"))
-        write(work + "/own.py")
-        with searched(work, work + "/vendor"):
-            assert is_library("bought.parts") and not is_library("own")
+def test_a_vendored_directory_with_a_list_is_a_library(directory):
+    tree(directory + "/vendor", "bought")
+    write(directory + "/vendor/bought-1.0.dist-info/RECORD", listing("bought"))
+    write(directory + "/own.py")
+    with searched(directory, directory + "/vendor"):
+        assert is_library("bought.parts") and not is_library("own")
 
 
 def archived(path, name, text=LIBRARY, **more):
@@ -200,18 +195,17 @@ def archived(path, name, text=LIBRARY, **more):
             file.writestr(inner.replace("__", "/"), content)
 
 
-def test_archives():
-    with tempfile.TemporaryDirectory() as work:
-        archived(work + "/plain.zip", "zipped")
-        archived(work + "/wheel.zip", "wheeled")
-        with zipfile.ZipFile(work + "/wheel.zip", "a") as file:
-            file.writestr("wheeled-1.0.dist-info/RECORD", listing("wheeled"))
-        archived(work + "/one.egg", "boiled", **{"EGG-INFO__PKG-INFO": ""})
-        with searched(work + "/plain.zip", work + "/wheel.zip", work + "/one.egg"):
-            assert is_library("wheeled.parts") and is_library("boiled.parts")
-            assert not is_library("zipped.parts")
-            content = library.module_content(sys.modules["wheeled.parts"])
-            assert content == library.content(work + "/wheel.zip")
+def test_archives(directory):
+    archived(directory + "/plain.zip", "zipped")
+    archived(directory + "/wheel.zip", "wheeled")
+    with zipfile.ZipFile(directory + "/wheel.zip", "a") as file:
+        file.writestr("wheeled-1.0.dist-info/RECORD", listing("wheeled"))
+    archived(directory + "/one.egg", "boiled", **{"EGG-INFO__PKG-INFO": ""})
+    with searched(directory + "/plain.zip", directory + "/wheel.zip", directory + "/one.egg"):
+        assert is_library("wheeled.parts") and is_library("boiled.parts")
+        assert not is_library("zipped.parts")
+        content = library.module_content(sys.modules["wheeled.parts"])
+        assert content == library.content(directory + "/wheel.zip")
 
 
 def named(place, *command):
@@ -242,15 +236,14 @@ def test_an_edited_library_gives_another_name():
         assert names[0] == names[1] and names[0][1] != names[2][1], names
 
 
-def test_where_the_program_comes_from_makes_no_difference():
-    with tempfile.TemporaryDirectory() as work:
-        tree(work)
-        write(work + "/toolkit-1.0.dist-info/RECORD", listing("toolkit"))
-        write(work + "/programs/train.py", PROGRAM)
-        write(work + "/programs/__init__.py")
-        names = [named(work), named(work, work + "/programs/train.py"),
-                 named(work, "-m", "programs.train")]
-        assert names[0][0] == "True" and names.count(names[0]) == 3, names
+def test_where_the_program_comes_from_makes_no_difference(directory):
+    tree(directory)
+    write(directory + "/toolkit-1.0.dist-info/RECORD", listing("toolkit"))
+    write(directory + "/programs/train.py", PROGRAM)
+    write(directory + "/programs/__init__.py")
+    names = [named(directory), named(directory, directory + "/programs/train.py"),
+             named(directory, "-m", "programs.train")]
+    assert names[0][0] == "True" and names.count(names[0]) == 3, names
 
 
 # ---- how long, and how often ----

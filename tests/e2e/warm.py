@@ -23,11 +23,9 @@ _servers = {}  # path of the interpreter and how it was started -> process of se
 
 
 def run(command, env=None, **settings):
-    """
-    The support.Outcome of @command, the path of a Python interpreter, that of a program and its
+    """The support.Outcome of @command, the path of a Python interpreter, that of a program and its
     arguments, as from support.run(); @env is the whole environment.  The interpreter itself was
-    started with these @settings, which is when the library reads them.
-    """
+    started with these @settings, which is when the library reads them."""
     import support
     python, *words = command
     kind = python, *sorted(settings.items())

@@ -112,10 +112,8 @@ HOLDERS = {"held": (Held, _held), "config": (Held, _config), "table": (Table, _t
 
 
 def put_around(loaders, kind, options):
-    """
-    Let the data sets of these @loaders hold options as @kind of HOLDERS; whether there were any that
-    could.
-    """
+    """Let the data sets of these @loaders hold options as @kind of HOLDERS; whether there were any
+    that could."""
     held, make = HOLDERS[kind]
     flat = {"lr": 0.1 * options.run, "seed": options.seed, "run": "of-%d" % options.run, "limit": 1}
     made = make(flat, {"data": {"limit": 1, "run": flat["run"]}, "model": {"lr": flat["lr"], "depth": 3}})

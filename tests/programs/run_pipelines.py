@@ -103,10 +103,8 @@ def first_difference(wanted, found):
 
 
 def in_default_mode(name, plain, *words):
-    """
-    (Whether two jobs of equal seeds print what one does without us, which was @plain, which part of
-    the samples was taken); with these @words if there are any, and runs of other numbers.
-    """
+    """(Whether two jobs of equal seeds print what one does without us, which was @plain, which part
+    of the samples was taken); with these @words if there are any, and runs of other numbers."""
     with group_of() as group:
         outcomes = together([command(name, *words, run=run) for run in (1, 2 if words else 1)], group)
         made, taken = counted(group.statistics())
@@ -142,11 +140,10 @@ def when_aligned(name, pipeline, *words):
 
 
 def with_options(names, known):
-    """
-    Two aligned jobs of each pipeline of which the data sets hold other options, in one of the ways of
-    holders.py, by turns.  Prints what was taken, beside what is without, and keeps it (OPTIONS); whether
-    all were the same samples, and in default mode, equal seeds, those of a plain run.
-    """
+    """Two aligned jobs of each pipeline of which the data sets hold other options, in one of the
+    ways of holders.py, by turns.  Prints what was taken, beside what is without, and keeps it
+    (OPTIONS); whether all were the same samples, and in default mode, equal seeds, those of a plain
+    run."""
     with open(RESULTS) as file:
         without = json.load(file)
     kinds, rows, good = itertools.cycle(holders.HOLDERS), [], True
@@ -249,12 +246,10 @@ def keep(results):
 
 def write_table(path, results):
     """Put the table of @results into the document at @path."""
-    with open(path) as file:
-        text = file.read()
+    text = support.read(path)
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    with open(path, "w") as file:
-        file.write("%s%s\n\n%s\n\n%s%s" % (before, BEGIN, "\n".join(table(results)), END, after))
+    support.write(path, "%s%s\n\n%s\n\n%s%s" % (before, BEGIN, "\n".join(table(results)), END, after))
 
 
 def main():

@@ -167,10 +167,8 @@ class Mounted:
         return self.ask("get")
 
     def latency(self, ms, kind=None):
-        """
-        What each request takes; or those of one @kind: lookup, getattr, open, read, readdir,
-        flush.  Without a kind, for all of them again.
-        """
+        """What each request takes; or those of one @kind, lookup or read.  Without a kind, for all of
+        them again."""
         if kind:
             self.set(**{"latency_%s_us" % kind: ms * 1000})
             return
@@ -204,16 +202,13 @@ class Mounted:
             assert time.monotonic() < deadline, "%d requests wait" % self.counts()["waiting"]
             time.sleep(0.005)
 
-    def fail(self, reads=False, opens=False, beyond=-1, nth=0):
-        """EIO for all reads, all opens, reads from an offset on, the n-th read from now on;
-        without arguments for none."""
-        self.set(fail_reads=reads, fail_opens=opens, fail_beyond=beyond, fail_nth=nth)
+    def fail(self, reads=False, opens=False, beyond=-1):
+        """EIO for all reads, all opens, reads from an offset on; without arguments for none."""
+        self.set(fail_reads=reads, fail_opens=opens, fail_beyond=beyond)
 
     def counts(self):
-        """
-        {"requests": {kind: n}, "opens", "reads", "bytes_read", "bytes_written", "waiting",
-        "files": {path below the source: {"opens", "reads", "bytes_read", "bytes_written"}}}
-        """
+        """{"requests": {kind: n}, "opens", "reads", "bytes_read", "bytes_written", "waiting",
+        "files": {path below the source: {"opens", "reads", "bytes_read", "bytes_written"}}}"""
         return self.ask("counts")
 
     def reset(self):

@@ -29,28 +29,23 @@ def uncached(path, size, offset=0):
         os.close(fd)
 
 
-def test_latency_is_added_to_every_request():
-    with Mounted() as storage:
-        write_file(storage.source + "/f", b"x" * 1000)
-        # Anew each time: getattr of the directory, lookup, open, read, flush.
-        storage.set(attr_timeout_ms=0, entry_timeout_ms=0)
-        storage.latency(60)
-        storage.reset()
-        read_file(storage.path + "/f")
-        asked = sum(storage.counts()["requests"].values())
-        assert asked >= 4, storage.counts()
-        takes(0.06 * asked, read_file, storage.path + "/f")
+def test_latency_is_added_to_every_request(storage):
+    write_file(storage.source + "/f", b"x" * 1000)
+    # Anew each time: getattr of the directory, lookup, open, read, flush.
+    storage.set(attr_timeout_ms=0, entry_timeout_ms=0)
+    storage.latency(60)
+    storage.reset()
+    read_file(storage.path + "/f")
+    asked = sum(storage.counts()["requests"].values())
+    assert asked >= 4, storage.counts()
+    takes(0.06 * asked, read_file, storage.path + "/f")
 
 
 def test_latency_of_one_kind():
     with Mounted(entry_timeout_ms=0, attr_timeout_ms=0) as storage:
         write_file(storage.source + "/f", b"x")
         acts = {"lookup": lambda: raises(errno.ENOENT, os.stat, storage.path + "/none"),
-                "getattr": lambda: os.stat(storage.path),
-                "open": lambda: read_file(storage.path + "/f"),
-                "read": lambda: read_file(storage.path + "/f"),
-                "flush": lambda: read_file(storage.path + "/f"),
-                "readdir": lambda: os.listdir(storage.path)}
+                "read": lambda: read_file(storage.path + "/f")}
         for kind, act in acts.items():
             storage.reset()
             act()
@@ -82,16 +77,15 @@ def wait_together(storage, kind, function, arguments):
 
 
 def test_latencies_overlap():
-    for kind in ("lookup", "open", "read"):
+    for kind in ("lookup", "read"):
         with Mounted(entry_timeout_ms=0, attr_timeout_ms=0) as storage:
             files = write_files(storage.source, 16, 5000)
             wait_together(storage, kind, read_file, paths(storage, files))
 
 
-def test_lookups_in_one_directory_overlap():
-    with Mounted() as storage:
-        wait_together(storage, "lookup", os.stat,
-                      [storage.path + "/none%d" % i for i in range(16)])
+def test_lookups_in_one_directory_overlap(storage):
+    wait_together(storage, "lookup", os.stat,
+                  [storage.path + "/none%d" % i for i in range(16)])
 
 
 def test_short_latencies_are_kept():
@@ -143,15 +137,14 @@ def test_counts_are_exact_with_concurrent_requests():
         assert (counts["opens"], counts["reads"], counts["bytes_read"]) == (0, 0, 0)
 
 
-def test_counts_tell_many_files_apart():
-    with Mounted() as storage:
-        files = write_files(storage.source, 800, 10)
-        for path in paths(storage, files):
-            read_file(path)
-        counts = storage.counts()["files"]
-        assert counts.keys() == files.keys()
-        one = {"opens": 1, "reads": 1, "bytes_read": 10, "bytes_written": 0}
-        assert all(count == one for count in counts.values())
+def test_counts_tell_many_files_apart(storage):
+    files = write_files(storage.source, 800, 10)
+    for path in paths(storage, files):
+        read_file(path)
+    counts = storage.counts()["files"]
+    assert counts.keys() == files.keys()
+    one = {"opens": 1, "reads": 1, "bytes_read": 10, "bytes_written": 0}
+    assert all(count == one for count in counts.values())
 
 
 def test_each_byte_is_counted_once_through_the_page_cache():
@@ -200,42 +193,20 @@ def test_the_page_cache_is_kept_or_not():
         assert storage.counts()["bytes_read"] == 2000
 
 
-def test_requests_have_a_largest_size():
-    for most, reads in ((4096, 16), (0, 1)):
-        with Mounted(max_read=most, direct_io=1) as storage:
-            write_file(storage.source + "/f", content(1, 65536))
-            assert uncached(storage.path + "/f", 65536) == content(1, 65536)
-            assert storage.counts()["reads"] == reads, storage.counts()
-
-
-def test_short_reads():
-    data = content(1, 10000)
-    with Mounted(short_read=100) as storage:
-        write_file(storage.source + "/f", data)
-        # The page cache would take it for the end of the file.
-        assert read_file(storage.path + "/f") == data
-        storage.set(direct_io=1)
-        assert uncached(storage.path + "/f", 5000, 50) == data[50:150]
-        assert read_file(storage.path + "/f") == data
-        storage.set(short_read=0)
-        assert uncached(storage.path + "/f", 5000, 50) == data[50:5050]
-
-
-def test_reads_fail():
-    with Mounted() as storage:
-        path = storage.path + "/f"
-        write_file(storage.source + "/f", content(1, 1 << 20))
-        storage.fail(reads=True)
-        raises(errno.EIO, read_file, path)
-        with open(path, "rb") as file, mmap.mmap(
-                file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
-            child = os.fork()
-            if child == 0:
-                signal.signal(signal.SIGBUS, signal.SIG_DFL)
-                os._exit(memory[0] & 0)
-            assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGBUS
-        storage.fail()
-        assert read_file(path) == content(1, 1 << 20)
+def test_reads_fail(storage):
+    path = storage.path + "/f"
+    write_file(storage.source + "/f", content(1, 1 << 20))
+    storage.fail(reads=True)
+    raises(errno.EIO, read_file, path)
+    with open(path, "rb") as file, mmap.mmap(
+            file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGBUS, signal.SIG_DFL)
+            os._exit(memory[0] & 0)
+        assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGBUS
+    storage.fail()
+    assert read_file(path) == content(1, 1 << 20)
 
 
 def test_reads_beyond_an_offset_fail():
@@ -258,49 +229,33 @@ def test_reads_beyond_an_offset_fail():
         assert uncached(storage.path + "/f", 4096, 1 << 20) == b""
 
 
-def test_the_nth_read_fails_once():
-    with Mounted(direct_io=1) as storage:
-        write_file(storage.source + "/f", b"x" * 100)
-        for nth in (1, 7):
-            storage.fail(nth=nth)
-            results = []
-            for _ in range(10):
-                try:
-                    results.append(len(uncached(storage.path + "/f", 10)))
-                except OSError as error:
-                    results.append(-error.errno)
-            assert results == [10] * (nth - 1) + [-errno.EIO] + [10] * (10 - nth), results
+def test_opens_fail(storage):
+    write_file(storage.source + "/f", b"x")
+    storage.fail(opens=True)
+    raises(errno.EIO, read_file, storage.path + "/f")
+    raises(errno.EIO, write_file, storage.path + "/new", b"")
+    assert os.listdir(storage.path) == ["f"] and os.stat(storage.path + "/f").st_size == 1
+    counts = storage.counts()
+    assert counts["opens"] == 0 and counts["requests"]["open"] == 1, counts
+    storage.fail()
+    assert read_file(storage.path + "/f") == b"x"
 
 
-def test_opens_fail():
-    with Mounted() as storage:
-        write_file(storage.source + "/f", b"x")
-        storage.fail(opens=True)
-        raises(errno.EIO, read_file, storage.path + "/f")
-        raises(errno.EIO, write_file, storage.path + "/new", b"")
-        assert os.listdir(storage.path) == ["f"] and os.stat(storage.path + "/f").st_size == 1
-        counts = storage.counts()
-        assert counts["opens"] == 0 and counts["requests"]["open"] == 1, counts
-        storage.fail()
-        assert read_file(storage.path + "/f") == b"x"
-
-
-def test_stalled_requests_go_on():
-    with Mounted() as storage:
-        files = write_files(storage.source, 8, 1000)
-        storage.stall()
-        results = {}
-        readers = [threading.Thread(target=lambda n=name: results.update(
-            {n: read_file(os.path.join(storage.path, n))}), daemon=True) for name in files]
-        for reader in readers:
-            reader.start()
-        storage.wait_for_waiting(8)
-        assert results == {} and storage.counts()["opens"] == 0
-        storage.resume()
-        for reader in readers:
-            reader.join(60)
-        assert results == files
-        assert storage.counts()["waiting"] == 0
+def test_stalled_requests_go_on(storage):
+    files = write_files(storage.source, 8, 1000)
+    storage.stall()
+    results = {}
+    readers = [threading.Thread(target=lambda n=name: results.update(
+        {n: read_file(os.path.join(storage.path, n))}), daemon=True) for name in files]
+    for reader in readers:
+        reader.start()
+    storage.wait_for_waiting(8)
+    assert results == {} and storage.counts()["opens"] == 0
+    storage.resume()
+    for reader in readers:
+        reader.join(60)
+    assert results == files
+    assert storage.counts()["waiting"] == 0
 
 
 def test_what_is_stalled_has_not_reached_the_source():
@@ -341,18 +296,17 @@ def test_files_look_older_than_they_are():
         os.close(fd)
 
 
-def test_settings_that_are_refused():
-    with Mounted() as storage:
-        before = storage.settings()
-        for words in ("nonsense=1", "latency_us", "latency_us=", "latency_us=1x", "stall=2",
-                      "latency_us=-1", "threads=4", "max_read=4096",
-                      "latency_us=7 nonsense=1", "latency_us=99999999999999999999"):
-            try:
-                storage.ask("set " + words)
-            except ValueError:
-                continue
-            raise AssertionError(words)
-        assert storage.settings() == before
-        storage.set(latency_us=7, bandwidth=1 << 30)
-        after = {**before, "latency_us": 7, "bandwidth": 1 << 30}
-        assert storage.settings() == after
+def test_settings_that_are_refused(storage):
+    before = storage.settings()
+    for words in ("nonsense=1", "latency_us", "latency_us=", "latency_us=1x", "stall=2",
+                  "latency_us=-1", "threads=4", "readdirplus=0",
+                  "latency_us=7 nonsense=1", "latency_us=99999999999999999999"):
+        try:
+            storage.ask("set " + words)
+        except ValueError:
+            continue
+        raise AssertionError(words)
+    assert storage.settings() == before
+    storage.set(latency_us=7, bandwidth=1 << 30)
+    after = {**before, "latency_us": 7, "bandwidth": 1 << 30}
+    assert storage.settings() == after

@@ -127,11 +127,10 @@ def test_slowfs_killed_leaves_a_mount_that_is_removed():
     assert not is_mounted(storage.path)
 
 
-def test_unmounting_from_outside_ends_slowfs():
-    with Mounted() as storage:
-        mounted.unmount(storage.path)
-        assert storage.process.wait(60) == 0
-        assert not os.path.exists(storage.control)
+def test_unmounting_from_outside_ends_slowfs(storage):
+    mounted.unmount(storage.path)
+    assert storage.process.wait(60) == 0
+    assert not os.path.exists(storage.control)
 
 
 READS = """
@@ -204,22 +203,21 @@ def test_other_signals_do_not_end_a_wait():
         assert user.communicate(timeout=60)[0] == "b'x'\n" and user.returncode == 0
 
 
-def test_the_control_is_ours_alone():
-    with Mounted() as storage:
-        assert stat.S_IMODE(os.stat(storage.control).st_mode) == 0o700
-        assert stat.S_IMODE(os.stat(storage.control + "/socket").st_mode) == 0o600
-        assert os.listdir(storage.path) == []
-        for mode in (0o755, 0o770):
-            os.mkdir(storage.base + "/open")
-            os.mkdir(storage.base + "/mnt2")
-            os.chmod(storage.base + "/open", mode)
-            done = subprocess.run([mounted.program(), "--control=" + storage.base + "/open",
-                                   storage.source, storage.base + "/mnt2"], timeout=60,
-                                  stderr=subprocess.PIPE, text=True)
-            assert done.returncode == 1 and "/open: Operation not permitted" in done.stderr, done
-            assert not is_mounted(storage.base + "/mnt2")
-            os.rmdir(storage.base + "/open")
-            os.rmdir(storage.base + "/mnt2")
+def test_the_control_is_ours_alone(storage):
+    assert stat.S_IMODE(os.stat(storage.control).st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(storage.control + "/socket").st_mode) == 0o600
+    assert os.listdir(storage.path) == []
+    for mode in (0o755, 0o770):
+        os.mkdir(storage.base + "/open")
+        os.mkdir(storage.base + "/mnt2")
+        os.chmod(storage.base + "/open", mode)
+        done = subprocess.run([mounted.program(), "--control=" + storage.base + "/open",
+                               storage.source, storage.base + "/mnt2"], timeout=60,
+                              stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 1 and "/open: Operation not permitted" in done.stderr, done
+        assert not is_mounted(storage.base + "/mnt2")
+        os.rmdir(storage.base + "/open")
+        os.rmdir(storage.base + "/mnt2")
 
 
 def test_wrong_usage():

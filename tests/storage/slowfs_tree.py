@@ -96,96 +96,91 @@ def test_a_tree_written_read_and_copied_out():
         assert os.listdir(storage.source) == []
 
 
-def test_attributes_are_the_sources_own():
-    with Mounted() as storage:
-        make_tree(storage.source + "/t")
-        for name in ("/t", "/t/one", "/t/large", "/t/deep/hard", "/t/holes", "/t/soft"):
-            seen, real = os.lstat(storage.path + name), os.lstat(storage.source + name)
-            for field in ("st_ino", "st_mode", "st_nlink", "st_uid", "st_gid", "st_size",
-                          "st_blocks", "st_mtime_ns", "st_ctime_ns"):
-                assert getattr(seen, field) == getattr(real, field), (name, field)
-        seen, real = os.statvfs(storage.path), os.statvfs(storage.source)
-        assert (seen.f_blocks, seen.f_bsize, seen.f_files, seen.f_namemax) == (
-            real.f_blocks, real.f_bsize, real.f_files, real.f_namemax)
-        for entry in os.scandir(storage.path + "/t"):
-            assert entry.inode() == os.lstat(storage.source + "/t/" + entry.name).st_ino
+def test_attributes_are_the_sources_own(storage):
+    make_tree(storage.source + "/t")
+    for name in ("/t", "/t/one", "/t/large", "/t/deep/hard", "/t/holes", "/t/soft"):
+        seen, real = os.lstat(storage.path + name), os.lstat(storage.source + name)
+        for field in ("st_ino", "st_mode", "st_nlink", "st_uid", "st_gid", "st_size",
+                      "st_blocks", "st_mtime_ns", "st_ctime_ns"):
+            assert getattr(seen, field) == getattr(real, field), (name, field)
+    seen, real = os.statvfs(storage.path), os.statvfs(storage.source)
+    assert (seen.f_blocks, seen.f_bsize, seen.f_files, seen.f_namemax) == (
+        real.f_blocks, real.f_bsize, real.f_files, real.f_namemax)
+    for entry in os.scandir(storage.path + "/t"):
+        assert entry.inode() == os.lstat(storage.source + "/t/" + entry.name).st_ino
 
 
-def test_attributes_are_set():
-    with Mounted() as storage:
-        path, real = storage.path + "/f", storage.source + "/f"
-        write_file(path, b"0123456789")
-        os.chmod(path, 0o640)
-        os.chown(path, 12, 34)
-        os.utime(path, ns=(1, 10**18 + 5))
-        status = os.stat(real)
-        assert (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid) == (0o640, 12, 34)
-        assert (status.st_atime_ns, status.st_mtime_ns) == (1, 10**18 + 5)
-        os.utime(path)
-        assert abs(os.stat(real).st_mtime - time.time()) < 60
-        os.truncate(path, 4)
-        assert read_file(real) == read_file(path) == b"0123"
-        os.truncate(path, 6)
-        assert read_file(real) == read_file(path) == b"0123\0\0"
+def test_attributes_are_set(storage):
+    path, real = storage.path + "/f", storage.source + "/f"
+    write_file(path, b"0123456789")
+    os.chmod(path, 0o640)
+    os.chown(path, 12, 34)
+    os.utime(path, ns=(1, 10**18 + 5))
+    status = os.stat(real)
+    assert (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid) == (0o640, 12, 34)
+    assert (status.st_atime_ns, status.st_mtime_ns) == (1, 10**18 + 5)
+    os.utime(path)
+    assert abs(os.stat(real).st_mtime - time.time()) < 60
+    os.truncate(path, 4)
+    assert read_file(real) == read_file(path) == b"0123"
+    os.truncate(path, 6)
+    assert read_file(real) == read_file(path) == b"0123\0\0"
 
 
-def test_names_are_made_and_removed():
-    with Mounted() as storage:
-        os.chdir(storage.path)
-        try:
-            write_file("a", b"a")
-            write_file("b", b"b")
-            raises(errno.EEXIST, os.open, "a", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-            os.rename("a", "b")
-            assert read_file("b") == b"a" and os.listdir(".") == ["b"]
-            os.link("b", "c")
-            assert os.stat("c").st_nlink == 2
-            raises(errno.EEXIST, os.symlink, "x", "c")
-            os.mkdir("d", 0o750)
-            assert stat.S_IMODE(os.stat(storage.source + "/d").st_mode) == 0o750
-            os.rename("c", "d/e")
-            raises(errno.ENOTEMPTY, os.rmdir, "d")
-            raises(errno.ENOENT, os.stat, "c")
-            raises(errno.ENOTDIR, os.stat, "b/x")
-            raises(errno.ENAMETOOLONG, os.stat, "n" * 256)
-            os.unlink("d/e")
-            os.rmdir("d")
-            assert os.listdir(storage.source) == ["b"]
-        finally:
-            os.chdir("/")
+def test_names_are_made_and_removed(storage):
+    os.chdir(storage.path)
+    try:
+        write_file("a", b"a")
+        write_file("b", b"b")
+        raises(errno.EEXIST, os.open, "a", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        os.rename("a", "b")
+        assert read_file("b") == b"a" and os.listdir(".") == ["b"]
+        os.link("b", "c")
+        assert os.stat("c").st_nlink == 2
+        raises(errno.EEXIST, os.symlink, "x", "c")
+        os.mkdir("d", 0o750)
+        assert stat.S_IMODE(os.stat(storage.source + "/d").st_mode) == 0o750
+        os.rename("c", "d/e")
+        raises(errno.ENOTEMPTY, os.rmdir, "d")
+        raises(errno.ENOENT, os.stat, "c")
+        raises(errno.ENOTDIR, os.stat, "b/x")
+        raises(errno.ENAMETOOLONG, os.stat, "n" * 256)
+        os.unlink("d/e")
+        os.rmdir("d")
+        assert os.listdir(storage.source) == ["b"]
+    finally:
+        os.chdir("/")
 
 
-def test_a_removed_file_lives_while_it_is_open():
-    with Mounted() as storage:
-        with open(storage.path + "/f", "w+b") as file:
-            os.unlink(storage.path + "/f")
-            file.write(b"still here")
-            file.flush()
-            assert os.fstat(file.fileno()).st_nlink == 0
-            assert os.pread(file.fileno(), 99, 0) == b"still here"
-        write_file(storage.path + "/f", b"another")
-        assert read_file(storage.path + "/f") == b"another"
+def test_a_removed_file_lives_while_it_is_open(storage):
+    with open(storage.path + "/f", "w+b") as file:
+        os.unlink(storage.path + "/f")
+        file.write(b"still here")
+        file.flush()
+        assert os.fstat(file.fileno()).st_nlink == 0
+        assert os.pread(file.fileno(), 99, 0) == b"still here"
+    write_file(storage.path + "/f", b"another")
+    assert read_file(storage.path + "/f") == b"another"
 
 
-def test_files_are_written_in_every_way():
-    with Mounted() as storage:
-        path, real = storage.path + "/log", storage.source + "/log"
-        one, other = (os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY) for _ in "12")
-        for i in range(20):
-            os.write((one, other)[i % 2], b"%d\n" % i)
-        assert read_file(real) == b"".join(b"%d\n" % i for i in range(20))
-        os.fsync(one)
-        os.fdatasync(other)
-        os.close(one)
-        os.close(other)
-        write_file(path, b"short")
-        assert read_file(real) == b"short"
-        fd = os.open(path, os.O_RDWR)
-        os.pwrite(fd, b"end", 100000)
-        os.posix_fallocate(fd, 0, 200000)
-        assert os.stat(real).st_size == 200000
-        assert os.pread(fd, 10, 199995) == b"\0" * 5 and os.pread(fd, 10, 200000) == b""
-        os.close(fd)
+def test_files_are_written_in_every_way(storage):
+    path, real = storage.path + "/log", storage.source + "/log"
+    one, other = (os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY) for _ in "12")
+    for i in range(20):
+        os.write((one, other)[i % 2], b"%d\n" % i)
+    assert read_file(real) == b"".join(b"%d\n" % i for i in range(20))
+    os.fsync(one)
+    os.fdatasync(other)
+    os.close(one)
+    os.close(other)
+    write_file(path, b"short")
+    assert read_file(real) == b"short"
+    fd = os.open(path, os.O_RDWR)
+    os.pwrite(fd, b"end", 100000)
+    os.posix_fallocate(fd, 0, 200000)
+    assert os.stat(real).st_size == 200000
+    assert os.pread(fd, 10, 199995) == b"\0" * 5 and os.pread(fd, 10, 200000) == b""
+    os.close(fd)
 
 
 def test_files_are_mapped():
@@ -199,31 +194,14 @@ def test_files_are_mapped():
         assert read_file(storage.source + "/m") == data[:4095] + b"xy" + data[4097:]
 
 
-def test_holes_are_found():
-    with Mounted() as storage:
-        make_tree(storage.source + "/t")
-        found = []
-        for top in (storage.source, storage.path):
-            with open(top + "/t/holes", "rb") as file:
-                fd = file.fileno()
-                found.append((os.lseek(fd, 0, os.SEEK_HOLE), os.lseek(fd, 9000, os.SEEK_DATA)))
-        assert found[0] == found[1] and found[0][1] > 9000, found
-
-
-def test_extended_attributes():
-    with Mounted() as storage:
-        real, path = storage.source + "/f", storage.path + "/f"
-        write_file(real, b"")
-        try:
-            os.setxattr(real, "user.one", b"\0\1")
-        except OSError as error:
-            raise Skip("xattr", "not in the file system of TMPDIR: %s" % error)
-        assert os.getxattr(path, "user.one") == b"\0\1" and os.listxattr(path) == ["user.one"]
-        os.setxattr(path, "user.two", b"2")
-        assert os.getxattr(real, "user.two") == b"2"
-        os.removexattr(path, "user.one")
-        assert os.listxattr(real) == ["user.two"]
-        raises(errno.ENODATA, os.getxattr, path, "user.one")
+def test_holes_are_found(storage):
+    make_tree(storage.source + "/t")
+    found = []
+    for top in (storage.source, storage.path):
+        with open(top + "/t/holes", "rb") as file:
+            fd = file.fileno()
+            found.append((os.lseek(fd, 0, os.SEEK_HOLE), os.lseek(fd, 9000, os.SEEK_DATA)))
+    assert found[0] == found[1] and found[0][1] > 9000, found
 
 
 def refused(path, lock):
@@ -243,19 +221,18 @@ def refused(path, lock):
     return status == 1
 
 
-def test_locks_exclude_each_other():
-    with Mounted() as storage:
-        path = storage.path + "/f"
-        write_file(path, b"x")
-        for lock in (fcntl.flock, fcntl.lockf):
-            with open(path, "r+b") as file:
-                assert not refused(path, lock)
-                lock(file, fcntl.LOCK_EX)
-                assert refused(path, lock)
-                lock(file, fcntl.LOCK_UN)
-                assert not refused(path, lock)
-                lock(file, fcntl.LOCK_EX)
-            assert not refused(path, lock), "the lock outlived the file"
+def test_locks_exclude_each_other(storage):
+    path = storage.path + "/f"
+    write_file(path, b"x")
+    for lock in (fcntl.flock, fcntl.lockf):
+        with open(path, "r+b") as file:
+            assert not refused(path, lock)
+            lock(file, fcntl.LOCK_EX)
+            assert refused(path, lock)
+            lock(file, fcntl.LOCK_UN)
+            assert not refused(path, lock)
+            lock(file, fcntl.LOCK_EX)
+        assert not refused(path, lock), "the lock outlived the file"
 
 
 def test_permissions_are_those_of_the_caller():

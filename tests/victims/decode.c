@@ -17,7 +17,7 @@ struct settings {
 	int colour; /* -1: what jpeg_read_header chose */
 	unsigned scale_num, scale_denom;
 	int dct;
-	bool fancy, smoothing, time, early_abort;
+	bool fancy, smoothing, early_abort;
 	int trace;
 	unsigned repeat;
 	int order; /* 0 given, -1 reversed, else 1 + seed of a shuffle */
@@ -73,8 +73,8 @@ static int options(int argc, char **argv, struct settings *s)
 	static const struct option names[] = {{"source", 1, NULL, 's'}, {"rows", 1, NULL, 'r'},
 		{"colour", 1, NULL, 'c'}, {"scale", 1, NULL, 'S'}, {"dct", 1, NULL, 'd'},
 		{"no-fancy", 0, NULL, 'f'}, {"no-smoothing", 0, NULL, 'b'},
-		{"repeat", 1, NULL, 'n'}, {"order", 1, NULL, 'o'}, {"time", 0, NULL, 't'},
-		{"trace", 1, NULL, 'T'}, {"destroy-early", 0, NULL, 'a'}, {NULL, 0, NULL, 0}};
+		{"repeat", 1, NULL, 'n'}, {"order", 1, NULL, 'o'}, {"trace", 1, NULL, 'T'},
+		{"destroy-early", 0, NULL, 'a'}, {NULL, 0, NULL, 0}};
 	*s = (struct settings){.rows = 1,
 		.colour = -1,
 		.scale_num = 1,
@@ -114,9 +114,6 @@ static int options(int argc, char **argv, struct settings *s)
 			break;
 		case 'o':
 			s->order = parse_order(optarg);
-			break;
-		case 't':
-			s->time = true;
 			break;
 		case 'T':
 			s->trace = atoi(optarg);
@@ -210,7 +207,6 @@ static void decode_one(const char *path, const struct settings *s)
 {
 	struct victim_input input;
 	struct decode *d = victim_alloc(sizeof(*d));
-	uint64_t start = victim_cpu_ns();
 
 	memset(d, 0, sizeof(*d));
 	d->pixels = d->sequence = VICTIM_HASH_START;
@@ -234,8 +230,6 @@ static void decode_one(const char *path, const struct settings *s)
 	jpeg_destroy_decompress(&d->cinfo);
 	printf(" destroyed: global_state=%d mem=%d\n", d->cinfo.global_state,
 		d->cinfo.mem != NULL);
-	if (s->time)
-		printf("~ cpu_ns=%llu\n", (unsigned long long)(victim_cpu_ns() - start));
 	source_finish(&d->source);
 	victim_input_free(&input);
 	free(d->rows);

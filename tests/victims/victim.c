@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 _Noreturn void victim_usage(const char *text)
 {
@@ -143,13 +142,6 @@ void victim_print_messages(const struct jpeg_decompress_struct *cinfo)
 	/* What was shown is compared above; this is the remains of the last message, mostly a
 	 * trace that nobody asked for (docs/exceptions.md). */
 	printf("~ message=\"%s\"\n", text);
-}
-
-uint64_t victim_cpu_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
 const char *victim_base_name(const char *path)

@@ -53,9 +53,6 @@ void victim_print_fields(const char *moment, const struct jpeg_decompress_struct
 /** Print warnings and the last message of @cinfo. */
 void victim_print_messages(const struct jpeg_decompress_struct *cinfo);
 
-/** CPU time of this process in nanoseconds. */
-uint64_t victim_cpu_ns(void);
-
 /** The part of @path after its last slash: reports must not depend on directories. */
 const char *victim_base_name(const char *path);
 

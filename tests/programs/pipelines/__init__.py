@@ -8,3 +8,9 @@ aligned", or a word of the reason); BY_BATCH, that this is for jobs with equal b
 False, that two plain runs differ; samples(batch), which splits a batch whose samples are not the
 rows of its parts.
 """
+
+
+def pipeline(about, make, **attributes):
+    """One that is told in a word: @make(options) gives its loaders."""
+    return type("Pipeline", (), {"__doc__": about, "__module__": make.__module__,
+                                 "make": staticmethod(make), **attributes})

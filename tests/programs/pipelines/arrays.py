@@ -15,6 +15,7 @@ from PIL import Image
 from torch.utils.data import Dataset
 
 import data
+from . import pipeline
 from .vision import loaders
 
 
@@ -102,39 +103,16 @@ class RawItems(Lazily):
         return numpy.frombuffer(self.file.read(size), dtype=numpy.uint8).reshape(160, 160, 3)
 
 
-class Hdf5:
-    """h5py, opened lazily."""
-
-    def make(self, options):
-        return loaders(options, Hdf5Items(options.data, "pictures.h5"))
-
-
-class Lmdb:
-    """lmdb, opened lazily."""
-
-    def make(self, options):
-        return loaders(options, LmdbItems(options.data, "pictures.lmdb"))
-
-
-class Zip:
-    """zipfile, opened lazily."""
-
-    def make(self, options):
-        return loaders(options, ZipItems(options.data, "pictures.zip"))
-
-
-class Tar:
-    """tarfile, opened lazily."""
-
-    def make(self, options):
-        return loaders(options, TarItems(options.data, "pictures.tar"))
-
-
-class Raw:
-    """An open file, and positions in it."""
-
-    def make(self, options):
-        return loaders(options, RawItems(options.data, "pictures.npy"))
+Hdf5 = pipeline("h5py, opened lazily.",
+                lambda options: loaders(options, Hdf5Items(options.data, "pictures.h5")))
+Lmdb = pipeline("lmdb, opened lazily.",
+                lambda options: loaders(options, LmdbItems(options.data, "pictures.lmdb")))
+Zip = pipeline("zipfile, opened lazily.",
+               lambda options: loaders(options, ZipItems(options.data, "pictures.zip")))
+Tar = pipeline("tarfile, opened lazily.",
+               lambda options: loaders(options, TarItems(options.data, "pictures.tar")))
+Raw = pipeline("An open file, and positions in it.",
+               lambda options: loaders(options, RawItems(options.data, "pictures.npy")))
 
 
 class Opened(Dataset):
@@ -151,11 +129,8 @@ class Opened(Dataset):
         return augment(unpacked(io.BytesIO(self.archive.read(self.names[index])))), index
 
 
-class ZipOpened:
-    """With one worker that works."""
-
-    def make(self, options):
-        return loaders(options, Opened(os.path.join(options.data, "pictures.zip")))
+ZipOpened = pipeline("With one worker that works.",
+    lambda options: loaders(options, Opened(os.path.join(options.data, "pictures.zip"))))
 
 
 class Mapped(Dataset):
@@ -171,11 +146,8 @@ class Mapped(Dataset):
         return augment(numpy.array(self.pictures[index])), index
 
 
-class MemoryMap:
-    """A mapped array."""
-
-    def make(self, options):
-        return loaders(options, Mapped(os.path.join(options.data, "pictures.npy")))
+MemoryMap = pipeline("A mapped array.",
+    lambda options: loaders(options, Mapped(os.path.join(options.data, "pictures.npy"))))
 
 
 class Packed(Dataset):
@@ -193,8 +165,5 @@ class Packed(Dataset):
         return augment(file["x"]), int(file["y"])
 
 
-class Npz:
-    """numpy.load() of an archive."""
-
-    def make(self, options):
-        return loaders(options, Packed(options.data))
+Npz = pipeline("numpy.load() of an archive.",
+               lambda options: loaders(options, Packed(options.data)))

@@ -8,6 +8,7 @@ from datasets import load_from_disk
 from torch.utils.data import Dataset
 from torchvision.transforms import functional
 
+from . import pipeline
 from .vision import TRAIN, VALIDATE, loaders
 
 
@@ -33,11 +34,8 @@ def opened(options):
     return load_from_disk(os.path.join(options.data, "arrow"))
 
 
-class Transform:
-    """with_transform()."""
-
-    def make(self, options):
-        return loaders(options, opened(options).with_transform(transform))
+Transform = pipeline("with_transform().",
+                     lambda options: loaders(options, opened(options).with_transform(transform)))
 
 
 class Split:
@@ -49,14 +47,9 @@ class Split:
                        parts["test"].with_transform(transform))
 
 
-class Padded:
-    """A transform that pads; of jobs with equal batches."""
-
-    SHARES = "torch_getitems"
-    BY_BATCH = True
-
-    def make(self, options):
-        return loaders(options, opened(options).with_transform(padded))
+Padded = pipeline("A transform that pads; of jobs with equal batches.",
+                  lambda options: loaders(options, opened(options).with_transform(padded)),
+                  SHARES="torch_getitems", BY_BATCH=True)
 
 
 class Wrapped(Dataset):
@@ -73,8 +66,4 @@ class Wrapped(Dataset):
         return VALIDATE(row["image"].convert("RGB")) + torch.rand(1), row["label"]
 
 
-class Inner:
-    """An item at a time."""
-
-    def make(self, options):
-        return loaders(options, Wrapped(opened(options)))
+Inner = pipeline("An item at a time.", lambda options: loaders(options, Wrapped(opened(options))))

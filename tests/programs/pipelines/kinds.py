@@ -15,6 +15,7 @@ from torchvision import tv_tensors
 from torchvision.transforms import functional, v2
 
 import data
+from . import pipeline
 from .vision import TRAIN, loaders
 
 
@@ -116,11 +117,8 @@ class Dataclass:
                        collate_fn=self.collate)
 
 
-class NamedTuple:
-    """Samples and batches are named tuples."""
-
-    def make(self, options):
-        return loaders(options, Items(data.paths(options.data), as_pair))
+NamedTuple = pipeline("Samples and batches are named tuples.",
+                      lambda options: loaders(options, Items(data.paths(options.data), as_pair)))
 
 
 def listed(batch):

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import functional
 
 import data
+from . import pipeline
 
 
 class Monai:
@@ -83,9 +84,6 @@ class InItem(Dataset):
         return self.augment(picture[None])[0], data.label(self.paths[index])
 
 
-class Kornia:
-    """kornia inside the item."""
-
-    def make(self, options):
-        return [DataLoader(InItem(data.paths(options.data)), options.batch, shuffle=True,
-                           num_workers=options.workers)]
+Kornia = pipeline("kornia inside the item.",
+    lambda options: [DataLoader(InItem(data.paths(options.data)), options.batch, shuffle=True,
+    num_workers=options.workers)])

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import functional
 
 import data
+from . import pipeline
 from .vision import TRAIN, loaders
 
 
@@ -92,8 +93,5 @@ class _Encoded(Dataset):
                               "labels": data.label(path)})
 
 
-class Encodings:
-    """Samples are a BatchEncoding of transformers."""
-
-    def make(self, options):
-        return loaders(options, _Encoded(data.paths(options.data)))
+Encodings = pipeline("Samples are a BatchEncoding of transformers.",
+                     lambda options: loaders(options, _Encoded(data.paths(options.data))))

@@ -5,15 +5,13 @@ import torch
 from torch.utils.data import DataLoader, DistributedSampler, WeightedRandomSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
+from . import pipeline
 from .vision import folders
 
 
-class Stateful:
-    """torchdata's loader."""
-
-    def make(self, options):
-        return [StatefulDataLoader(folders(options)[0], options.batch, shuffle=True,
-                                   num_workers=options.workers)]
+Stateful = pipeline("torchdata's loader.",
+    lambda options: [StatefulDataLoader(folders(options)[0], options.batch, shuffle=True,
+    num_workers=options.workers)])
 
 
 class Resumed:

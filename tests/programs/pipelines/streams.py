@@ -13,6 +13,7 @@ from pyarrow import parquet
 from torch.utils.data import ChainDataset, DataLoader, IterableDataset, get_worker_info
 
 import data
+from . import pipeline
 from .hub import transform
 from .vision import TRAIN
 
@@ -30,12 +31,9 @@ class Shards(IterableDataset):
             yield TRAIN(Image.open(path).convert("RGB")), data.label(path)
 
 
-class Iterable:
-    """An iterable data set of the program's own."""
-
-    def make(self, options):
-        return [DataLoader(Shards(data.paths(options.data)), options.batch,
-                           num_workers=options.workers)]
+Iterable = pipeline("An iterable data set of the program's own.",
+                    lambda options: [DataLoader(Shards(data.paths(options.data)), options.batch,
+                    num_workers=options.workers)])
 
 
 class Chained:
@@ -100,12 +98,9 @@ class RowGroups(IterableDataset):
                 yield {"x": TRAIN(picture), "y": row["label"]}
 
 
-class Parquet:
-    """Rows of a Parquet file."""
-
-    def make(self, options):
-        return [DataLoader(RowGroups(os.path.join(options.data, "pictures.parquet")),
-                           options.batch, num_workers=options.workers)]
+Parquet = pipeline("Rows of a Parquet file.",
+    lambda options: [DataLoader(RowGroups(os.path.join(options.data, "pictures.parquet")),
+    options.batch, num_workers=options.workers)])
 
 
 def shards(options):

@@ -10,6 +10,7 @@ import pyarrow.csv
 from PIL import Image
 from torch.utils.data import Dataset
 
+from . import pipeline
 from .vision import TRAIN, VALIDATE, loaders
 
 
@@ -103,12 +104,9 @@ class PolarsRows(Dataset):
         return TRAIN(Image.open(row["file"]).convert("RGB")), row["label"]
 
 
-class Polars:
-    """A Polars frame is held."""
-
-    def make(self, options):
-        return loaders(options, PolarsRows(
-            polars.read_csv(os.path.join(options.data, "train.csv"))))
+Polars = pipeline("A Polars frame is held.",
+                  lambda options: loaders(options, PolarsRows(polars.read_csv(os.path.join(options.data,
+                  "train.csv")))))
 
 
 class Configured(Rows):

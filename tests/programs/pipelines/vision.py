@@ -14,6 +14,7 @@ from torchvision import transforms
 from torchvision.transforms import v2
 
 import data
+from . import pipeline
 
 NORMALIZE = transforms.Normalize([.5] * 3, [.5] * 3)
 TRAIN = transforms.Compose([transforms.RandomResizedCrop(128), transforms.RandomHorizontalFlip(),
@@ -39,25 +40,10 @@ def loaders(options, train, validate=None, **more):
     return made
 
 
-class Folder:
-    """The ImageNet recipe."""
-
-    def make(self, options):
-        return loaders(options, *folders(options))
-
-
-class Png:
-    """Pictures that no JPEG decoder sees."""
-
-    def make(self, options):
-        return loaders(options, *folders(options, "png"))
-
-
-class Webp:
-    """The same."""
-
-    def make(self, options):
-        return loaders(options, *folders(options, "webp"))
+Folder = pipeline("The ImageNet recipe.", lambda options: loaders(options, *folders(options)))
+Png = pipeline("Pictures that no JPEG decoder sees.",
+               lambda options: loaders(options, *folders(options, "png")))
+Webp = pipeline("The same.", lambda options: loaders(options, *folders(options, "webp")))
 
 
 class Version2:
@@ -117,11 +103,8 @@ class Folds:
         return loaders(options, ConcatDataset(parts[:3]), parts[3])
 
 
-class Persistent:
-    """Workers that live on."""
-
-    def make(self, options):
-        return loaders(options, *folders(options), persistent_workers=True)
+Persistent = pipeline("Workers that live on.",
+                      lambda options: loaders(options, *folders(options), persistent_workers=True))
 
 
 class Paths(Dataset):
@@ -146,11 +129,8 @@ class Paths(Dataset):
             self.labels[index]
 
 
-class OpenCv:
-    """What Kaggle has most of."""
-
-    def make(self, options):
-        return loaders(options, Paths(data.paths(options.data)))
+OpenCv = pipeline("What Kaggle has most of.",
+                  lambda options: loaders(options, Paths(data.paths(options.data))))
 
 
 class PilSamples(Dataset):
@@ -196,11 +176,8 @@ class Video(Dataset):
         return transforms.functional.resize(torch.stack(frames), [112, 112], antialias=True), index
 
 
-class Clips:
-    """Action recognition."""
-
-    def make(self, options):
-        return loaders(options, Video(data.paths(options.data)))
+Clips = pipeline("Action recognition.",
+                 lambda options: loaders(options, Video(data.paths(options.data))))
 
 
 class Segmentation(Dataset):
@@ -222,8 +199,5 @@ class Segmentation(Dataset):
             numpy.array(mask), dtype=torch.int64)
 
 
-class Masks:
-    """Semantic segmentation."""
-
-    def make(self, options):
-        return loaders(options, Segmentation(options.data))
+Masks = pipeline("Semantic segmentation.",
+                 lambda options: loaders(options, Segmentation(options.data)))

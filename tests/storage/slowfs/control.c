@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The control socket; see control.h. */
-#include "control.h"
-
-#include "counts.h"
-#include "pace.h"
-#include "settings.h"
+/* The control socket; see slowfs.h. */
+#include "slowfs.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Counting requests and bytes; see counts.h. */
-#include "counts.h"
+/* Counting requests and bytes; see slowfs.h. */
+#include "slowfs.h"
 
 #include <pthread.h>
 #include <stdbool.h>

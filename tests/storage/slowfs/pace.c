@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Latency, bandwidth, stalls and faults; see pace.h. */
-#include "pace.h"
-
-#include "settings.h"
+/* Latency, bandwidth, stalls and faults; see slowfs.h. */
+#include "slowfs.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -26,13 +24,7 @@
 /* What a kind's latency is called; the others have only the common one. */
 static const enum slow_setting own_latency[SLOW_KIND_COUNT] = {
 	[SLOW_KIND_LOOKUP] = SLOW_LATENCY_LOOKUP,
-	[SLOW_KIND_GETATTR] = SLOW_LATENCY_GETATTR,
-	[SLOW_KIND_OPEN] = SLOW_LATENCY_OPEN,
-	[SLOW_KIND_CREATE] = SLOW_LATENCY_OPEN,
-	[SLOW_KIND_OPENDIR] = SLOW_LATENCY_OPEN,
 	[SLOW_KIND_READ] = SLOW_LATENCY_READ,
-	[SLOW_KIND_READDIR] = SLOW_LATENCY_READDIR,
-	[SLOW_KIND_FLUSH] = SLOW_LATENCY_FLUSH,
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -179,9 +171,8 @@ int slow_pace_open_fault(void)
 int slow_pace_read_fault(uint64_t end)
 {
 	int64_t beyond = slow_get(SLOW_FAIL_BEYOND);
-	bool fails = slow_count_down(SLOW_FAIL_NTH) || slow_get(SLOW_FAIL_READS) != 0 ||
-		     (beyond >= 0 && end > (uint64_t)beyond);
-	return fails ? -EIO : 0;
+	return slow_get(SLOW_FAIL_READS) != 0 || (beyond >= 0 && end > (uint64_t)beyond) ? -EIO
+											 : 0;
 }
 
 void slow_pace_wake(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of settings and their values; see settings.h. */
-#include "settings.h"
+/* The table of settings and their values; see slowfs.h. */
+#include "slowfs.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -6,11 +6,7 @@
  * control socket and waits for the end: a signal, `stop`, the end of the process that
  * --parent names, or an unmount from outside.
  */
-#include "control.h"
-#include "ops.h"
-#include "pace.h"
-#include "settings.h"
-#include "tree.h"
+#include "slowfs.h"
 
 #include <errno.h>
 #include <linux/fuse.h>
@@ -139,7 +135,6 @@ static const struct fuse_custom_io device_io = {.writev = send_answer, .read = t
 
 static void on_init(void *data, struct fuse_conn_info *connection)
 {
-	connection->max_read = (unsigned)slow_get(SLOW_MAX_READ);
 	/* Read-ahead in the background leaves threads for programs that wait. */
 	connection->max_background = (unsigned)(slow_get(SLOW_THREADS) + 1) / 2;
 	connection->congestion_threshold = connection->max_background;
@@ -158,16 +153,10 @@ static int mount_tree(const struct options *options, struct fuse_session **ret_s
 	char *words[] = {name, flag, text, NULL};
 	struct fuse_args arguments = FUSE_ARGS_INIT(3, words);
 	struct fuse_lowlevel_ops ops = {.init = on_init};
-	slow_ops_tree(&ops);
-	slow_ops_file(&ops);
-	slow_ops_directory(&ops);
+	slow_ops(&ops);
 	/* Only root may let others in without a line in fuse.conf. */
-	int length = snprintf(text, sizeof(text),
-		"default_permissions,subtype=slowfs,fsname=slowfs%s",
+	snprintf(text, sizeof(text), "default_permissions,subtype=slowfs,fsname=slowfs%s",
 		geteuid() == 0 ? ",allow_other" : "");
-	if (slow_get(SLOW_MAX_READ) > 0)
-		snprintf(text + length, sizeof(text) - (size_t)length, ",max_read=%lld",
-			(long long)slow_get(SLOW_MAX_READ));
 	struct fuse_session *session = fuse_session_new(&arguments, &ops, sizeof(ops), NULL);
 	if (!session)
 		return -EINVAL;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The inodes that the kernel knows; see tree.h. */
-#include "tree.h"
-
-#include "settings.h"
+/* The inodes that the kernel knows; see slowfs.h. */
+#include "slowfs.h"
 
 #include <errno.h>
 #include <fcntl.h>
