@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples between nodes, for tests: tests/unit/torch/across.h explains it. */
+/* Samples between nodes, for tests: tests/unit/across.h explains it. */
 #include "across.h"
 
 #include "fixture.h"
