@@ -474,7 +474,7 @@ void ts_cluster_destroy(struct ts_cluster *cluster)
 #define SECRET    1
 
 static const char *const watched_names[TS_CLUSTER_WATCHED] = {
-	NULL, "secret", "nodes", "cluster.conf", "cert.pem", "key.pem"};
+	"", "secret", "nodes", "cluster.conf", "cert.pem", "key.pem"};
 
 static struct ts_cluster_stamp stamp_of(const char *path, bool is_directory)
 {
@@ -504,9 +504,9 @@ int ts_cluster_watch_init(struct ts_cluster_watch *watch, const char *directory)
 		return -ENAMETOOLONG;
 	memcpy(watch->paths[DIRECTORY], directory, strlen(directory) + 1);
 	for (int i = 0; i < TS_CLUSTER_WATCHED; i++) {
-		int r = watched_names[i]
-				? ts_cluster_path(directory, watched_names[i], watch->paths[i])
-				: 0;
+		int r = i == DIRECTORY
+				? 0
+				: ts_cluster_path(directory, watched_names[i], watch->paths[i]);
 		if (r < 0)
 			return r;
 		watch->stamps[i] = stamp_of(watch->paths[i], i == DIRECTORY);

@@ -59,7 +59,7 @@ struct task {
 };
 
 struct peer {
-	const struct task *task;
+	struct task task;
 	struct ts_store *store;
 	struct ts_stage *stage;
 	struct ts_mail mail;
@@ -130,10 +130,10 @@ static void name_rows(void)
 static int join(void)
 {
 	struct ts_attach_options options = {
-		.ring_bytes = peer.task->ring_bytes, .job = ts_process_id(getpid(), false)};
+		.ring_bytes = peer.task.ring_bytes, .job = ts_process_id(getpid(), false)};
 	enum ts_reason reason;
 
-	ts_format(options.group, sizeof(options.group), "%s", peer.task->group);
+	ts_format(options.group, sizeof(options.group), "%s", peer.task.group);
 	int r = ts_store_attach(&options, &peer.store, &reason);
 	if (r == 0)
 		r = ts_mail_attach(peer.store, &peer.mail);
@@ -165,10 +165,10 @@ static void watch_mail(void)
 static int read_cluster(void)
 {
 	struct ts_cluster_fault fault;
-	int r = ts_cluster_watch_init(&peer.watch, peer.task->directory);
+	int r = ts_cluster_watch_init(&peer.watch, peer.task.directory);
 
 	if (r == 0)
-		r = ts_cluster_read(peer.task->directory, &peer.cluster, &fault);
+		r = ts_cluster_read(peer.task.directory, &peer.cluster, &fault);
 	if (r == 0)
 		r = ts_secrets_read(peer.cluster->secret, &peer.secrets);
 	if (r == 0 && peer.cluster->tls)
@@ -199,7 +199,7 @@ static int begin(void)
 {
 	const struct ts_pool_hooks hooks = {.told = told};
 	/* Where no files are staged there may be samples all the same. */
-	int r = ts_stage_attach_existing(peer.task->group, &peer.stage);
+	int r = ts_stage_attach_existing(peer.task.group, &peer.stage);
 
 	if (r == 0 || r == -ENOENT)
 		r = read_cluster();
@@ -211,7 +211,7 @@ static int begin(void)
 		return -ENONET;
 	}
 	if (peer.stage)
-		peer.stage->capacity = peer.task->stage_bytes;
+		peer.stage->capacity = peer.task.stage_bytes;
 	const struct ts_cluster_nodes *nodes = &peer.cluster->nodes;
 	name_rows();
 	r = ts_pool_create(nodes->servers, nodes->count, peer.tls, &hooks, &peer.pool);
@@ -391,7 +391,7 @@ static int run(void)
  */
 static int work(const struct task *task)
 {
-	peer.task = task;
+	peer.task = *task;
 	int r = join();
 
 	if (r == 0) {

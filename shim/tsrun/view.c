@@ -317,8 +317,8 @@ static int open_part(const char *stem, const char *suffix, int *ret_fd, struct s
 
 static void look_at(const char *stem, struct ts_sample_group *group)
 {
-	struct stat st;
-	int fd;
+	struct stat st = {0};
+	int fd = -1;
 
 	int r = open_part(stem, "ledger", &fd, &st);
 	if (r == 0) {
