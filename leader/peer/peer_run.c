@@ -1,23 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * tsshim-peer: the process of a node that asks other nodes for values and hands values to
- * them, for all jobs of a group: one for each group, started by whoever needs it and finds none
- * (leader/mail/mail.h).
- *
- * It is a member of the group, as a stager is, and no job: it ends when the last job has gone.
- * It ends as well, and the next one begins, when the directory of the cluster, its list or a
- * certificate is no longer what it was; a new secret it takes up and goes on.
- *
- * What it holds in memory is a user's secret and a private key: a core of it has no memory in
- * it, whoever would write that.
- *
- * Started by the library, never by a person:
- *
- *	tsshim-peer GROUP RING-BYTES CLUSTER-DIRECTORY STAGE-BYTES
- */
-#include "leader/background.h"
+/* The helper for other nodes at work: leader/peer/peer.h explains it. */
+#include "leader/peer/peer.h"
+
 #include "leader/files/stage.h"
-#include "leader/group/left.h"
 #include "leader/mail/mail.h"
 #include "leader/object/killpoint.h"
 #include "leader/peer/cluster.h"
@@ -36,14 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NS_PER_MS UINT64_C(1000000)
-
-/* A lone node asks again after this: a list may get longer. */
-#define ALONE_NS UINT64_C(60000000000)
 
 /* So long samples are removed that nobody asks for any more. */
 #define CLEAR_NS (2000 * NS_PER_MS)
@@ -51,15 +32,8 @@
 /* In front of those of the servers. */
 enum { OF_MAIL, OF_RESOLVER, OF_SERVERS };
 
-struct task {
-	const char *group;
-	uint64_t ring_bytes;   /* for the case that the group has no ring any more */
-	const char *directory; /* of the cluster; absolute */
-	uint64_t stage_bytes;  /* room for copies of files */
-};
-
 struct peer {
-	struct task task;
+	const struct ts_peer_task *task;
 	struct ts_store *store;
 	struct ts_stage *stage;
 	struct ts_mail mail;
@@ -130,10 +104,10 @@ static void name_rows(void)
 static int join(void)
 {
 	struct ts_attach_options options = {
-		.ring_bytes = peer.task.ring_bytes, .job = ts_process_id(getpid(), false)};
+		.ring_bytes = peer.task->ring_bytes, .job = ts_process_id(getpid(), false)};
 	enum ts_reason reason;
 
-	ts_format(options.group, sizeof(options.group), "%s", peer.task.group);
+	ts_format(options.group, sizeof(options.group), "%s", peer.task->group);
 	int r = ts_store_attach(&options, &peer.store, &reason);
 	if (r == 0)
 		r = ts_mail_attach(peer.store, &peer.mail);
@@ -165,10 +139,10 @@ static void watch_mail(void)
 static int read_cluster(void)
 {
 	struct ts_cluster_fault fault;
-	int r = ts_cluster_watch_init(&peer.watch, peer.task.directory);
+	int r = ts_cluster_watch_init(&peer.watch, peer.task->directory);
 
 	if (r == 0)
-		r = ts_cluster_read(peer.task.directory, &peer.cluster, &fault);
+		r = ts_cluster_read(peer.task->directory, &peer.cluster, &fault);
 	if (r == 0)
 		r = ts_secrets_read(peer.cluster->secret, &peer.secrets);
 	if (r == 0 && peer.cluster->tls)
@@ -199,7 +173,7 @@ static int begin(void)
 {
 	const struct ts_pool_hooks hooks = {.told = told};
 	/* Where no files are staged there may be samples all the same. */
-	int r = ts_stage_attach_existing(peer.task.group, &peer.stage);
+	int r = ts_stage_attach_existing(peer.task->group, &peer.stage);
 
 	if (r == 0 || r == -ENOENT)
 		r = read_cluster();
@@ -207,11 +181,11 @@ static int begin(void)
 		return r;
 	/* A lone node would store for nobody what it has. */
 	if (is_alone()) {
-		ts_mail_close(&peer.mail, ALONE_NS);
+		ts_mail_close(&peer.mail, TS_PEER_ALONE_NS);
 		return -ENONET;
 	}
 	if (peer.stage)
-		peer.stage->capacity = peer.task.stage_bytes;
+		peer.stage->capacity = peer.task->stage_bytes;
 	const struct ts_cluster_nodes *nodes = &peer.cluster->nodes;
 	name_rows();
 	r = ts_pool_create(nodes->servers, nodes->count, peer.tls, &hooks, &peer.pool);
@@ -383,15 +357,9 @@ static int run(void)
 	}
 }
 
-/*
- * Until no job is left, or it cannot go on.  Errors: -EAGAIN there is one; -ESTALE the cluster
- * is another one now; those of ts_store_attach(), ts_mail_attach(), ts_stage_attach_existing(),
- * ts_cluster_read(), ts_secrets_read(), ts_link_tls_create(); -ENONET the list has no other
- * node, and nobody asks for ALONE_NS.  But for the first they are noted in the table.
- */
-static int work(const struct task *task)
+int ts_peer_run(const struct ts_peer_task *task)
 {
-	peer.task = *task;
+	peer.task = task;
 	int r = join();
 
 	if (r == 0) {
@@ -411,53 +379,4 @@ static int work(const struct task *task)
 		ts_sys_close(peer.mail_fd);
 	ts_store_detach(peer.store);
 	return r;
-}
-
-/* ---- the program ------------------------------------------------------------------------ */
-
-/* A limit of 0 does not hold where a program takes the core, but an empty one says nothing. */
-static void leave_no_core(void)
-{
-	const struct rlimit none = {0, 0};
-	int fd = ts_sys_open("/proc/self/coredump_filter", O_WRONLY | O_CLOEXEC, 0);
-
-	(void)setrlimit(RLIMIT_CORE, &none);
-	if (fd < 0)
-		return;
-	(void)ts_sys_write(fd, "0", 1);
-	ts_sys_close(fd);
-}
-
-/* A connection to each server, and files. */
-static void have_descriptors(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
-int main(int argc, char **argv)
-{
-	if (argc != 5) {
-		static const char text[] = "tsshim-peer is started by libtsshim.so only\n";
-		(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
-		return 2;
-	}
-	const struct task task = {
-		.group = argv[1],
-		.ring_bytes = strtoull(argv[2], NULL, 10),
-		.directory = argv[3],
-		.stage_bytes = strtoull(argv[4], NULL, 10),
-	};
-	/* Not less urgent than the trainers, which wait for it. */
-	ts_background_enter(0);
-	leave_no_core();
-	have_descriptors();
-	int r = work(&task);
-	/* Our own group's ring we have left; the last jobs of others may have been killed. */
-	ts_left_remove(task.group, TS_LEFT_ALL);
-	return r == 0 ? 0 : 1;
 }
