@@ -96,8 +96,7 @@ static TS_NOINLINE int after_open(const struct call *call, int fd)
 	return fd;
 }
 
-static inline int watch_open(
-	__typeof__(open) *next, const char *path, int flags, unsigned mode)
+static inline int watch_open(__typeof__(open) *next, const char *path, int flags, unsigned mode)
 {
 	struct call call = {.directory = AT_FDCWD, .path = path, .flags = flags};
 	int fd;

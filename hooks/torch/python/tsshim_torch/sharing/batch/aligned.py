@@ -159,7 +159,7 @@ class Drawn(fetch.Fetch):
         noticed = self.scope.noticed  # when what it is published under was named
         self.seed(index)
         value = self._listed_item(index, verdict)
-        if value is fetch.RAISED and unread.notice_all(self.armed):
+        if value is fetch.RAISED and unread.notice_all(self.scope.armed):
             # Code may not take a bag that is watched for what it is: it is asked again as it was.
             self.error = None
             self.scope.learn_reads()

@@ -12,7 +12,6 @@ import ctypes
 from ... import asking, clock, native
 from ...asking import Raised
 from ..item import codec
-from ..naming import unread
 from . import bulk, collate
 
 RAISED = object()  # what Fetch._item() gives in place of a sample
@@ -128,7 +127,7 @@ class Fetch:
         self.error = None  # of the program's; its batch ends with it
         self.items = asking.Items(scope.dataset, scope.auto)
         self.at = self.made = None  # a position, and (the sample that was made for it last,)
-        self.armed, self.armed_at = [], None  # bags of options that leaves are hidden of; Scope.looks
+        self.armed_at = None  # Scope.looks, when leaves of options were hidden for this batch
 
     def run(self):
         """
@@ -385,14 +384,15 @@ class Fetch:
 
     def arm(self):
         """Notice from now on who reads options that the name is made without."""
-        if self.armed_at != self.scope.looks:  # a data set got a name since
-            self.armed += self.scope.arm()
+        if self.armed_at != self.scope.looks:  # the batch begins, or a data set got a name since
+            self.scope.stay_armed()
             self.armed_at = self.scope.looks
 
     def leave(self):
         """Put everything back as the program had it."""
         self.sample.drop()
-        unread.disarm(self.armed)
+        if not self.scope.stays_armed:
+            self.scope.disarm()
 
 
 def is_equal(leaves, payload):

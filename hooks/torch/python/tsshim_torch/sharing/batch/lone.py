@@ -87,7 +87,7 @@ class Lone:
         run.batch.put_values(start, values)
         end = start + len(values)
         run.progress[start:end] = bytes([native.PUT]) * len(values)
-        if error is not None and not unread.notice_all(run.armed):  # else it is made again, singly
+        if error is not None and not unread.notice_all(scope.armed):  # else it is made again, singly
             run.error, run.failed_at = error, end
         elif values:
             scope.learn_many(len(values), made)

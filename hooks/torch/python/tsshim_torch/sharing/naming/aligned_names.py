@@ -69,6 +69,10 @@ class Scope(scopes.Scope):
         self.use_transforms()
         return super().arm()
 
+    def stay_armed(self):
+        self.use_transforms()  # which a loader inside an item may have changed
+        super().stay_armed()
+
     def look(self):
         if self.have_moved():
             self.note_moved(clock.thread() - self.checked < scopes.RECHECK * self.cost and 1)

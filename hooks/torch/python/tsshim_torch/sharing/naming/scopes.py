@@ -147,6 +147,10 @@ class Scope:
         # A loader inside an item has batches, and a data set, of its own.
         self.may_look_ahead = fetcher.auto_collation and worker is not None \
             and worker.dataset is self.dataset
+        # Bags of options that leaves are hidden of, and .looks at that time.  Where nothing of the program's
+        # runs between two batches they stay so: to hide 40 leaves and give them back takes 70 us.
+        self.armed, self.armed_at = [], None
+        self.stays_armed = self.may_look_ahead and self.direct
         self.bulk = None  # bulk.Known, of a data set that makes whole batches
         self.in_use = False
         self.reason = b"torch_dataset"
@@ -248,6 +252,18 @@ class Scope:
         if not self.all_are_noticed():
             self.look_again()
         return [armed for left in self.left.values() for armed in unread.arm(left)]
+
+    def stay_armed(self):
+        """Hide the leaves, unless they are hidden since the batch before; before a batch's items are made."""
+        if not self.armed or self.armed_at != self.looks or not self.all_are_noticed():
+            self.disarm()
+            self.armed = self.arm()
+            self.armed_at = self.looks
+
+    def disarm(self):
+        """Let the program have its options as they were."""
+        armed, self.armed = self.armed, []
+        unread.disarm(armed)
 
     def learn_reads(self):
         """Items have read some of these, which count from now on; gives their names."""
@@ -426,7 +442,12 @@ def scope_of(fetcher, kind=Scope):
     scope = fetcher.__dict__.get("_tsshim_scope")
     if scope is None:
         if torch_worker._worker_info is not None:
-            _kept = scope = _renewed(fetcher, kind) or kind(fetcher)
+            scope = _renewed(fetcher, kind)
+            if scope is None:
+                if _kept is not None:
+                    _kept.disarm()
+                scope = kind(fetcher)
+            _kept = scope
         else:
             scope = kind(fetcher)
         fetcher._tsshim_scope = scope
