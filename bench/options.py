@@ -17,8 +17,9 @@ BASE = "a8d6fd9~1"  # before options were left out of names
 GLUE = "hooks/torch/python"
 WAYS = ("namespace", "dataclass", "dict", "global", "class")
 ROUNDS, PHOTOS, EPOCHS = 5, 480, 3
-# A difference of some microseconds is told by many short turns.
-MODULES_ROUNDS, ITEMS_ROUNDS = 21, 41
+# A difference of some microseconds is told by many short turns, of several pairs of processes: one
+# that lies luckier in memory stays so for all of its turns.
+MODULES_ROUNDS, ITEMS_PAIRS, ITEMS_TURNS = 21, 10, 5
 ITEMS, BATCHES = 1000, (32, 8)
 NAMED = {"paths": ("a million paths", 10**6, 0), "modules": ("code in 100 modules", 100, 100)}
 TAKEN, NAMING, ITEM_US = 0.9, 1.1, 5
@@ -62,29 +63,32 @@ def _naming(setup, command, rounds):
     return found
 
 
-def _items(setup, command, rounds):
-    """CPU microseconds of an item, {batch: [{way: us}]}, of aligned jobs that take turns."""
-    rounds = rounds if setup.quick else ITEMS_ROUNDS
-    count = 200 if setup.quick else ITEMS
-    found = {}
-    for batch in BATCHES:
-        ways = ("nothing", "namespace")
-        jobs = {way: setup.place.start(
-            [*command, "items", "--way", way, "--batch", str(batch), "--size", str(count)],
-            setup.place.group(f"options-{way}-{batch}"), options=("--align",)) for way in ways}
-        for job in jobs.values():
-            job.line(0)
-            job.ask("warm up")
-        found[batch] = []
-        for number in range(rounds):
-            found[batch].append({})
-            for way in sorted(ways, reverse=number % 2 == 1):
-                before = jobs[way].cpu()
-                if jobs[way].ask("go")["items"] != count:
-                    raise tsjobs.JobError("options: items are missing")
-                found[batch][-1][way] = (jobs[way].cpu() - before) / count * 1e6
-        setup.place.end(list(jobs.values()))
+def _pair(setup, command, batch, count, number):
+    """CPU microseconds of an item, [{way: us}], of two aligned jobs that take turns."""
+    ways = ("nothing", "namespace")
+    jobs = {way: setup.place.start(
+        [*command, "items", "--way", way, "--batch", str(batch), "--size", str(count)],
+        setup.place.group(f"options-{way}-{batch}-{number}"), options=("--align",)) for way in ways}
+    for job in jobs.values():
+        job.line(0)
+        job.ask("warm up")
+    found = []
+    for turn in range(1 if setup.quick else ITEMS_TURNS):
+        found.append({})
+        for way in sorted(ways, reverse=(number + turn) % 2 == 1):
+            before = jobs[way].cpu()
+            if jobs[way].ask("go")["items"] != count:
+                raise tsjobs.JobError("options: items are missing")
+            found[-1][way] = (jobs[way].cpu() - before) / count * 1e6
+    setup.place.end(list(jobs.values()))
     return found
+
+
+def _items(setup, command):
+    """CPU microseconds of an item, {batch: [{way: us}]}."""
+    pairs, count = (1, 200) if setup.quick else (ITEMS_PAIRS, ITEMS)
+    return {batch: [turn for number in range(pairs)
+                    for turn in _pair(setup, command, batch, count, number)] for batch in BATCHES}
 
 
 def _sweep(setup, command, way, photos):
@@ -126,7 +130,7 @@ def _taken(one, jobs):
 def measure(setup, data):
     rounds = 1 if setup.quick else ROUNDS
     command = [setup.python, os.path.join(setup.root, "bench", "workloads", "options.py")]
-    raw = {"naming": _naming(setup, command, rounds), "items": _items(setup, command, rounds),
+    raw = {"naming": _naming(setup, command, rounds), "items": _items(setup, command),
            "sweeps": _sweeps(setup, command, data.photos, rounds)}
     rows = [row(f"options-taken-{way}", f"K={setup.jobs}, taken of what can be, other options held: {way}",
                 TAKEN, [_taken(found[way], setup.jobs) for found in raw["sweeps"]], below=False) for way in WAYS]

@@ -70,7 +70,7 @@ static bool may_open(const struct call *call)
 }
 
 /* Whether *ret_fd is the answer: an error, or a descriptor of the copy of a known path. */
-static TS_NOINLINE bool before_open(struct call *call, int *ret_fd)
+static inline bool before_open(struct call *call, int *ret_fd)
 {
 	*ret_fd = -1;
 	if (!may_open(call))
@@ -96,7 +96,7 @@ static TS_NOINLINE int after_open(const struct call *call, int fd)
 	return fd;
 }
 
-static TS_NOINLINE int watch_open(
+static inline int watch_open(
 	__typeof__(open) *next, const char *path, int flags, unsigned mode)
 {
 	struct call call = {.directory = AT_FDCWD, .path = path, .flags = flags};
@@ -104,7 +104,7 @@ static TS_NOINLINE int watch_open(
 	return before_open(&call, &fd) ? fd : after_open(&call, next(path, flags, mode));
 }
 
-static TS_NOINLINE int watch_openat(
+static inline int watch_openat(
 	__typeof__(openat) *next, int directory, const char *path, int flags, unsigned mode)
 {
 	struct call call = {.directory = directory, .path = path, .flags = flags};
@@ -113,14 +113,14 @@ static TS_NOINLINE int watch_openat(
 				       : after_open(&call, next(directory, path, flags, mode));
 }
 
-static TS_NOINLINE int watch_open_2(__typeof__(__open_2) *next, const char *path, int flags)
+static inline int watch_open_2(__typeof__(__open_2) *next, const char *path, int flags)
 {
 	struct call call = {.directory = AT_FDCWD, .path = path, .flags = flags};
 	int fd;
 	return before_open(&call, &fd) ? fd : after_open(&call, next(path, flags));
 }
 
-static TS_NOINLINE int watch_openat_2(
+static inline int watch_openat_2(
 	__typeof__(__openat_2) *next, int directory, const char *path, int flags)
 {
 	struct call call = {.directory = directory, .path = path, .flags = flags};
@@ -128,7 +128,7 @@ static TS_NOINLINE int watch_openat_2(
 	return before_open(&call, &fd) ? fd : after_open(&call, next(directory, path, flags));
 }
 
-static TS_NOINLINE int watch_creat(__typeof__(creat) *next, const char *path, mode_t mode)
+static inline int watch_creat(__typeof__(creat) *next, const char *path, mode_t mode)
 {
 	struct call call = {.directory = AT_FDCWD, .path = path, .flags = O_WRONLY | O_CREAT};
 	int fd;
