@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The free order of one iterator of a loader: which index of a shuffled epoch comes next, and
- * which making (draw) of it.  Called through ctypes by the process that iterates the loader.
+ * The free order of one iterator of a loader: which item of a shuffled epoch comes next, and of
+ * which draw.  A draw is the epoch of the strict order that a sample belongs to.  The process
+ * that iterates the loader calls this through ctypes.
  *
- * For each place of the epoch it is
- *   1. of what others made, as the journal says (leader/journal/journal.h), the newest record
- *      that is in the ring, whose item is lacking in this epoch and whose draw of that item
- *      this loader never had;
- *   2. else the next item that is lacking of the loader's own order, drawn for the epoch that
- *      is the latest of its own, of the job in front, and of the one behind the last draw of
- *      the item that this loader had.  So who is alone goes through its own order with the
- *      draws of its own epochs.
+ * For each place of the epoch the order chooses
+ *   1. the newest record in the ring, as the journal says (leader/journal/journal.h), if this
+ *      epoch lacks the item and the loader never had that draw of it;
+ *   2. else the next item of the loader's own order that the epoch lacks.  Its draw is the
+ *      latest of three epochs: the loader's own, that of the job in front, and the one after
+ *      the last draw of the item that the loader had.  So a lone job goes through its own order
+ *      with the draws of its own epochs.
  *
- * Iterators of one loader that live at a time have orders beside each other.  Each lacks items
- * of its own, and none takes the draw of an item that another one took last.  (What that took
- * before, in an epoch that was left while this one goes on, is not remembered.)  An epoch
- * begins with what all orders of earlier epochs had; what they take later does not change its
- * own draws, so that a lone job has the same ones however its iterators overlap.
+ * Several live iterators of one loader have orders beside each other.  Each lacks items of its
+ * own, and none takes the draw of an item that another one took last.  (An order forgets what
+ * it took before that, in an epoch that the program left.)  An epoch begins with what all
+ * orders of earlier epochs had.  What these take later does not change its draws, so a lone job
+ * has the same draws however its iterators overlap.
  *
  * An item is an index and its occurrence: how often that index came before
  * (hooks/torch/order.c). Indices are numbers below 2^31 - 1.  Memory: 8 bytes and a bit for

@@ -302,14 +302,14 @@ TS_EXPORT void tsshim_sample_lone_end(
 
 /*
  * The process that has the claim of an aligned sample asks the other nodes for it before it
- *makes it (leader/mail/mail.h, leader/peer/transfer.h).
+ * makes the sample (leader/mail/mail.h, leader/peer/transfer.h).
  *
  *	take  -> CLAIM
  *	seek  -> asked      found, until it is not BUSY any more
  *	      -> not asked  make it
  *	found -> HIT        it came, its files are the same here, and it is in the ring now
- *	      -> CLAIM      make it.  Where no node has it, this job makes it for all of them:
- *what is published is handed over, and what is not is given back
+ *	      -> CLAIM      make it.  If no node has it, this job makes it for all of them: it
+ *	                    hands over what it publishes, and gives back what it does not
  *	      -> BUSY       another node makes it, or the answer is on its way
  *	      -> PASS       work alone; the claim is gone
  *

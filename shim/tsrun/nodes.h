@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the helper for other nodes tells of each (leader/mail/mail.h), as tsrun has copied it:
- * names that are cut and end, rows that are bounded, errors in words.  What the counters mean
- * is told in shim/tsrun/metrics.h.
+ * What is known of other nodes: tsrun's copy of the table that the helper writes
+ * (leader/mail/mail.h).  These functions bound its rows, end its names, and put its errors into
+ * words.  shim/tsrun/metrics.h says what the counters mean.
  */
 #ifndef TS_TSRUN_NODES_H
 #define TS_TSRUN_NODES_H
