@@ -5,12 +5,16 @@
  *
  *	program's open -> the real open -> ts_staged_open() -> a copy under the same number
  *
+ * An open may be given a copy if it is for plain reading, of a regular file that is old enough
+ * and lies under the directory (hooks/file/staged_root.h).  A call that needs the original
+ * gets it back under the same number, at the same position: ts_staged_give_back().
+ *
  * There is no table of descriptors, which dup, fork, exec and sockets would make wrong: a
  * descriptor is a copy if the inode behind it is one (leader/files/index.h).  So a copy stays
  * one wherever it goes, as long as the program it gets to has us preloaded.
  *
- * Nothing here prints, allocates or changes errno; whatever fails, the program has what its own
- * call gave it.
+ * Nothing here prints, allocates or changes errno; whatever fails, the program has what its
+ * own call gave it.
  */
 #ifndef TS_HOOKS_FILE_STAGED_H
 #define TS_HOOKS_FILE_STAGED_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which files are to be staged: those under the directory of --dataset NAME=DIR. */
+/*
+ * Which files are to be staged: those under the directory of --dataset NAME=DIR, on its
+ * device. With --stage auto only if that is slow storage, which a table of file systems tells.
+ */
 #ifndef TS_HOOKS_FILE_STAGED_ROOT_H
 #define TS_HOOKS_FILE_STAGED_ROOT_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ledger of a group: who writes down what a job does (leader/events/events.h), and how far
- * that is.  Whatever a row says of another job, or was written by a version of tsshim that
- * does not know these rows, reads as nothing.
+ * What became of a job's log: which process is its recorder (leader/events/events.h), and in
+ * which state.  Both are in a row of the ledger.  A row of another job, or of a version of
+ * tsshim that does not know these rows, reads as nothing.
  */
 #ifndef TS_LEADER_EVENTS_RECORDER_H
 #define TS_LEADER_EVENTS_RECORDER_H

@@ -2,11 +2,11 @@
 /*
  * Listings of directories that the jobs of a group share, for --stage-metadata.
  *
- * A listing is a file beside the copies (leader/files/stage.h), with the same names, states and
- * lock: PART while the holder of the lock makes it, COMPLETE by a rename.  It holds all entries
- * of a directory as getdents64(2) gave them, in that order, behind a header which says of what
- * and of when they are.  Nothing about it is in the index: who reads a listing takes it whole
- * into memory of its own and believes it only if
+ * A listing is a file beside the copies (leader/files/stage.h), with the same names, states
+ * and lock: PART while the holder of the lock makes it, COMPLETE by a rename.  It holds all
+ * entries of a directory as getdents64(2) gave them, in that order, behind a header with the
+ * directory and the moment.  Nothing about it is in the index: a reader copies the whole
+ * listing into memory of its own and believes it only if
  *
  *	- it is a file of the group's user, 0400, as long as it says, with the right hashes;
  *	- every entry is one that readdir(3) can hand out;
@@ -15,13 +15,13 @@
  *	  and behind what the group forgot (leader/files/names.h).
  *
  * A change of a directory changes its times, and opendir(3) asks the storage for these anyway,
- * so where the storage keeps such times a listing that is given out is always the true one; the
- * seconds are for storage that keeps none.  As for files, a directory whose last change is
+ * so where the storage keeps such times a listing that is given out is always the true one;
+ * the seconds are for storage that keeps none.  As for files, a directory whose last change is
  * young is left alone: the next one could have the same time.
  *
- * A listing that has to be made again replaces the old one by the same rename; who has taken
- * the old one into memory keeps it.  Killed between the steps its maker leaves a .part that the
- * next one empties, and at worst the room that was counted for it.
+ * A new listing replaces the old one by the same rename; readers keep the old one in their
+ * memory.  Killed between the steps a maker leaves a .part, which the next maker empties, and
+ * at worst the room that was counted for it.
  */
 #ifndef TS_LEADER_FILES_LISTING_H
 #define TS_LEADER_FILES_LISTING_H

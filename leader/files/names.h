@@ -11,19 +11,19 @@
  *	TAKEN     both halves are there, the word is 0: nothing is known
  *	KNOWN(w)  w: the row of the attributes, and when the file system was asked
  *
- * FREE -> TAKEN by CAS of the first half; the second is stored by whoever finds it 0, all with
- * the same value.  TAKEN or KNOWN(w) -> KNOWN(v) by CAS, only if v is of a later moment than w:
- * who was held up with an old answer cannot bring it back.  Row and moment are one word, so
- * no reader ever sees the row of one answer with the time of another (N1, release; B1 is the
- * reader's acquire, after which it reads the row).
+ * FREE -> TAKEN by CAS of the first half.  Each process that finds the second half 0 stores
+ * it, all with the same value.  TAKEN or KNOWN(w) -> KNOWN(v) by CAS, only if v is of a later
+ * moment than w: a late process cannot bring an old answer back.  Row and moment are one word,
+ * so no reader ever sees the row of one answer with the time of another (N1, release; B1 is
+ * the reader's acquire, after which it reads the row).
  *
  * The user has promised that no job changes what is there.  A job that opens a file there for
- * writing breaks the promise.  It leaves: the index notes the job, whose processes ask the
- * table no more, and it sets @forgotten, a moment: what was known then is nothing any more for
- * all jobs.  @forgotten only grows.
+ * writing breaks the promise.  The index notes the job, whose processes ask the table no more.
+ * The job sets @forgotten, a moment: all names that were known then are unknown, for all jobs.
+ * @forgotten only grows.
  *
- * Killed between the steps a process leaves a name that is TAKEN: the next answer completes it.
- * A moment is one before the file system was asked, in milliseconds since boot; so what is
+ * Killed between the steps a process leaves a name that is TAKEN: the next answer completes
+ * it. A moment is one before the file system was asked, in milliseconds since boot; so what is
  * known is at most that much older than it looks.
  */
 #ifndef TS_LEADER_FILES_NAMES_H

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies of what another node knows a path to lead to (--stage-metadata, --cluster): made from
- * its attributes and from bytes that come from other nodes, while the storage hears nothing.
- * For the helper for other nodes, which is asked by those who are about to open the path.
+ * Known paths of other nodes (--stage-metadata, --cluster).  The maker of a copy tells other
+ * nodes where its path leads.  The helper of another node makes the same copy from these
+ * attributes and from bytes that come from other nodes: the storage hears nothing.  It does so
+ * for a job that is about to open the path.
  *
- * What is brought is known for less than SECONDS: whoever told of it had asked the storage at
- * most half as long ago, for so long a server keeps it; here it counts as if that had been the
- * whole half.  So no clock is compared with another node's.
+ * A path from another node is known here for less than SECONDS.  A server keeps it for half of
+ * SECONDS, and it counts here as if all of that half had passed.  So nobody compares two
+ * clocks.
  *
  * The inode and the rest of the attributes are those that the other node saw, the device is
  * that of the data set's directory here.

@@ -7,27 +7,27 @@
  * States of a copy, all of them visible in the directory:
  *
  *	ABSENT    no name
- *	PART      <name>.part, 0600; whoever has an exclusive flock(2) on it makes it
+ *	PART      <name>.part, 0600; its maker is the holder of an exclusive flock(2) on it
  *	COMPLETE  <name>, 0400, renamed from .part; never changes any more
  *
  * ABSENT -> PART by O_CREAT and the lock; then the holder looks again whether .part is still
  * the file it locked and whether <name> has come meanwhile (the rename of another holder may
  * lie between open and lock), allocates all its memory, reads the original, compares what the
  * kernel knows of the original with what it knew before, notes that in the index
- * (leader/files/index.h), and renames.  What fails on the way is removed under the lock: ABSENT
- * again.
+ * (leader/files/index.h), and renames.  If a step fails, the maker removes the .part under the
+ * lock: ABSENT again.
  *
- * The maker gets what it would have read itself.  Whoever is given the copy first after it asks
- * the storage anew, once for all others, whether the original still is what it was: the time of
- * its last change lies well before the copy was begun (the caller's rule), so if it is the same
- * after the copy was made, nothing changed in between.  Asked by the maker, the same question
- * would be a request more for each file that is read once.
+ * The maker gets what it would have read itself.  The first user after the maker asks the
+ * storage anew, once for all others, whether the original still is what it was: the time of
+ * its last change lies well before the copy was begun (the caller's rule), so if it is the
+ * same after the copy was made, nothing changed in between.  If the maker asked, this would be
+ * one request more for each file that is read once.
  *
  * The kernel drops the lock of a killed process: the next one that opens the file takes the
  * .part over, and with it the room it takes up, if it has its size already.  (A fork child of
  * the killed one that was forked while it copied keeps the lock: then everybody reads the
- * original until that child ends.)  Who finds the lock taken waits for the copy, at most until
- * a deadline, and then reads the original.
+ * original until that child ends.)  A process that finds the lock taken waits for the copy, at
+ * most until a deadline, and then reads the original.
  *
  * Copies larger than TS_STAGE_AT_ONCE are used but not made here: that is the work of a stager
  * in the background (leader/files/stager.h), for which nobody waits.

@@ -2,11 +2,11 @@
 /*
  * Copies of large files, made in the background by a process of their own.
  *
- * Who opens a file larger than TS_STAGE_AT_ONCE and finds no copy takes the .part and its
- * lock as leader/files/stage.h says, takes room for the whole file, hands the locked descriptor
- * to a stager that it starts (shim/helper.h), and reads the original.  Nobody waits for a
- * stager. flock(2) locks the open file, not the process: so the lock is never free on its way
- * from one to the other, and goes with the stager, however that ends.
+ * A process that opens a file larger than TS_STAGE_AT_ONCE and finds no copy takes the .part
+ * and its lock as leader/files/stage.h says.  It takes room for the whole file, hands the
+ * locked descriptor to a stager that it starts (shim/helper.h), and reads the original.
+ * Nobody waits for a stager.  flock(2) locks the open file, not the process: so the lock is
+ * never free on its way from one to the other, and goes with the stager, however that ends.
  *
  * A .part of a large file tells by its size how far it is:
  *
@@ -15,22 +15,22 @@
  *	          bytes are how many of its bytes are there, whole chunks from the beginning
  *	FILLED    size of the original; all bytes are there
  *
- * NEW -> GROWING by whoever takes the room.  Then a chunk is allocated, read, and only then the
- * number of bytes raised; GROWING -> FILLED by one ftruncate(2) behind the last chunk; then
- * mode, times, index and name as for any copy.  Each step is done under the lock.  A killed
- * stager leaves its .part; who opens the file next hands it to another stager, which goes on at
- * that number.  That is right because the name says what the original was: what was read under
- * one name and is followed by a look at the storage that finds the same attributes, younger
- * than the last chunk, was read of one and the same content (the time of the last change is
- * older than any open that counts; see leader/files/stage.h).
+ * NEW -> GROWING by the process that takes the room.  Then the stager allocates a chunk, reads
+ * it, and only then raises the number of bytes.  GROWING -> FILLED by one ftruncate(2) behind
+ * the last chunk; then mode, times, index and name as for any copy.  Each step is done under
+ * the lock.  A killed stager leaves its .part; the next process that opens the file hands it
+ * to another stager, which goes on at that number.  That is right because the name says what
+ * the original was.  After the last chunk the stager asks the storage for the attributes once
+ * more: if they are the same, all chunks of that name were read of the same content (the time
+ * of the last change is older than any open that counts; see leader/files/stage.h).
  *
  * A stager asks the storage itself, freshly, before the first and after the last chunk; so its
- * copies are confirmed from the start.  It is a member of the group while it works, or the
- * last job out would remove the .part under its name, and no job: when the last one has gone
- * it leaves as well.  It stops, and removes the .part, when the original changes or cannot be
- * read, or when the machine runs out of room; but for changes, nobody starts another one for
- * TS_STAGER_PAUSE_NS then.  At most TS_STAGER_SLOTS work in a group at a time: locks (F_OFD_*)
- * of the index's first bytes, which the kernel drops as well.
+ * copies are confirmed from the start.  It is a member of the group while it works, for else
+ * the last job out would remove the .part under its name.  It is no job, and leaves when the
+ * last job has gone.  It stops, and removes the .part, when the original changes or cannot be
+ * read, or when the machine runs out of room.  Unless the original has changed, nobody starts
+ * another one for TS_STAGER_PAUSE_NS then.  At most TS_STAGER_SLOTS work in a group at a time,
+ * by locks (F_OFD_*) of the index's first bytes, which the kernel drops as well.
  */
 #ifndef TS_LEADER_FILES_STAGER_H
 #define TS_LEADER_FILES_STAGER_H

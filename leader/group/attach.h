@@ -6,12 +6,12 @@
  * because shm_open(3) is not in a glibc 2.28 libc.so.6; docs/rooms/store.md lists them, what
  * they hold and when they go.
  *
- * <scope> is "<user namespace>-<PID namespace>", inode numbers as lsns(8) shows them: processes
- * of different namespaces cannot judge each other's process ids, so they never share, and with
- * names of their own neither what one of them uses nor what it left is in the way of the
- * others.  The kernel may give a number to another namespace later, which does no harm: proof
- * of death asks for more.  The boot is not in the name, so that what an earlier one left on a
- * disk (leader/files/index.h) is found and replaced.
+ * <scope> is "<user namespace>-<PID namespace>", inode numbers as lsns(8) shows them:
+ * processes of different namespaces cannot judge each other's process ids, so they never
+ * share, and with names of their own neither what one of them uses nor what it left is in the
+ * way of the others.  The kernel may give a number to another namespace later, which does no
+ * harm: proof of death asks for more.  The boot is not in the name, so that what an earlier
+ * one left on a disk (leader/files/index.h) is found and replaced.
  *
  * Opening, replacing and unlinking are serialised by byte 0 of the ledger (fcntl lock, tried
  * for a bounded time; without it we simply do not share this time).  A ring is
@@ -24,15 +24,15 @@
  *   USED ──the last one leaves──> KEPT or LEFT ──attach──> USED
  *   LEFT ──under the lock, by the last one out, an attach, a looker or gc──> GONE
  *
- * Who leaves says so first (its job has ended, its member word is FREE) and then tries for the
- * lock.  If somebody holds that until it gives up, it goes, and the ring is LEFT.  So whoever
- * lets go of the lock and is no member (another one that leaves, a looker, gc) looks
- * afterwards, and takes the lock again for what is LEFT: at least one of the two sees the
- * other.  A holder that is killed looks at nothing; then it is the next attach, looker, or gc.
- * Where all members and jobs were killed, nobody leaves and the ring is LEFT as well; lookers
- * are jobs of other groups, and helpers (leader/group/left.h).  A KEPT ring stays for the next
- * attach, with its copies and its journal, until its time is over, or gc.  Anything foreign or
- * damaged is refused.
+ * A process that leaves says so first (its job has ended, its member word is FREE) and then
+ * tries for the lock.  If another process holds the lock for too long, it goes without it, and
+ * the ring is LEFT.  So a process that is no member and lets go of the lock (one that leaves,
+ * a looker, gc) looks afterwards, and takes the lock again for a ring that is LEFT: at least
+ * one of the two sees the other.  A holder that is killed looks at nothing; the next attach,
+ * looker or gc does. If all members and jobs were killed, nobody leaves, and the ring is LEFT
+ * as well.  Lookers are jobs of other groups, and helpers (leader/group/left.h).  A KEPT ring
+ * stays for the next attach, with its copies and its journal, until its time is over, or gc.
+ * A process refuses objects that are foreign or damaged.
  */
 #ifndef TS_LEADER_GROUP_ATTACH_H
 #define TS_LEADER_GROUP_ATTACH_H

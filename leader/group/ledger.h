@@ -5,6 +5,12 @@
  * One object of exactly TS_LEDGER_BYTES, mapped writable by all members and by tsrun.
  * All counters only grow and are added to with relaxed atomics: a killed process loses
  * nothing it had counted.  Rows are taken by one CAS and never move.
+ *
+ * A job has a row of its counters, and more rows of the same index: how far it is in its
+ * epochs (struct ts_progress_row), what it could share with others (struct ts_drawn_row,
+ * struct ts_meeting_row), what keeps it from sharing (struct ts_refusal_row), its tsrun and
+ * its recorder.  ts_ledger_alignable() and ts_ledger_freeable() judge from these what --align
+ * and --order free would share.
  */
 #ifndef TS_LEADER_GROUP_LEDGER_H
 #define TS_LEADER_GROUP_LEDGER_H

@@ -3,24 +3,25 @@
  * What dead jobs have left: whether anybody may still use a ring, and removing what is LEFT
  * (leader/group/attach.h) of groups that this process is no member of.
  *
- * A group whose jobs were all killed has nobody who leaves as the last one.  So a job of any
- * group looks through the names of shared memory when it starts and when it ends, tsrun when it
- * starts one, and a helper process of ours when it ends:
+ * If all jobs of a group were killed, no process leaves as the last one.  So a job of any
+ * group looks through the names of shared memory when it starts and when it ends, tsrun when
+ * it starts a job, and a helper process of ours when it ends:
  *
  *	find a ring ──> ask without a lock ──> lock byte 0 of its ledger ──> ask again ──> GONE
  *	                  │ used, kept              │ held: its holder looks       │ used
  *	                  └─ leave it               └─ leave it                    └─ let go
  *
- * The lock, and to look again after letting go of it, are those of leader/group/attach.h: a
- * looker is one more that is no member.  Dependents go before the ring, so a looker that is
- * killed anywhere leaves a ring that the next one finds; the kernel drops its lock.  Of two
- * lookers one has the lock.  Who joins holds the lock until it is a member; who comes later
- * finds no ring and makes one.  Nobody waits: the lock is tried for once.
+ * The lock is that of leader/group/attach.h, and so is the rule to look again after letting go
+ * of it.  Dependents go before the ring, so a looker that is killed anywhere leaves a ring
+ * that the next looker finds; the kernel drops its lock.  Of two lookers one has the lock.  A
+ * process that joins holds the lock until it is a member; a later one finds no ring and makes
+ * one. Nobody waits: each tries the lock once.
  *
- * Nothing is removed without proof.  Left alone are groups of other namespaces and users, which
- * have other names; what another version has made, is of another boot or damaged, for the proof
- * needs the ledger's jobs and the ring's members; a ring without a ledger; what somebody else
- * holds a lock on; and a ring that is kept.  `tsrun gc` knows more (shim/tsrun/gc.c).
+ * Nothing is removed without proof.  These stay: groups of other namespaces and users, which
+ * have other names; objects of another version or boot, and damaged ones, for the proof needs
+ * the ledger's jobs and the ring's members; a ring without a ledger; a ring or ledger on which
+ * another process holds a lock; and a ring that is kept.  `tsrun gc` knows more
+ * (shim/tsrun/gc.c).
  *
  * No object of the own group is opened: closing one would drop the locks that this process
  * holds as a member.

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The journal of a ring: what was made for it lately, newest first, for jobs that may choose
- * what they do next.  It knows numbers only; what a tag, an index and a draw are is for those
- * who write and read it to agree on.
+ * The journal of a ring: a log of what was made lately, newest first, for jobs that may choose
+ * their next sample.  It knows numbers only; its writers and readers agree on what a tag, an
+ * index and a draw are.
  *
- * It is an object of its own ("journal", leader/group/attach.h), made by whoever first wants
- * one, of a size that follows from the ring's, and goes with the ring.
+ * It is an object of its own ("journal", leader/group/attach.h).  The first job that wants one
+ * makes it; its size follows from the ring's, and it goes with the ring.
  *
- * ---- Entry: one note, four words, certified by the last one --------------------------------
+ * ---- Log entry, or note: four words, certified by the last one ------------------------------
  *
  *   turn t of the lap ──fetch_add──> place t % entries ──four stores, in any order──> READ
  *
@@ -23,12 +23,12 @@
  *   nobody asks for any more;
  *   a reader that is slow finds another turn's check, and skips it.
  *
- * Two notes at most are lost by that.  All of it is hints: whoever reads a note asks the
- * directory whether there is such a record, and chooses only what it lacks.
- * So what a squatter writes there costs misses, never a wrong sample and never a sample twice.
+ * Two notes at most are lost by that.  All notes are hints: a reader asks the directory
+ * whether there is such a record, and chooses only what it lacks.  So a forged note costs a
+ * miss, never a wrong sample and never a sample twice.
  *
  * J1  The record is READY before its note is written; both are seen or the note is worth
- * nothing, so relaxed stores do: who finds a note and no record behind it passes it by.
+ * nothing, so relaxed stores do: a reader of a note without a record skips it.
  *
  * tests/models/journal.pml says the same to Spin.
  */

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How jobs ask the helper that talks to other nodes (leader/peer), and are answered: a table of
- * requests in shared memory, an object of the group ("peers", leader/group/attach.h).
+ * How jobs ask the helper that talks to other nodes (leader/peer), and are answered: a table
+ * of requests in shared memory, an object of the group ("peers", leader/group/attach.h).
  *
- * Who asks for bytes of a file is the owner of a slot: a thread that fills the .part of a copy,
- * whose lock it has (leader/files/stage.h).  The helper writes bytes into that file, all of
- * them proven to be the value's, or none; nobody else but the owner does.
+ * The owner of a slot is the thread that asks.  If it asks for bytes of a file, it fills the
+ * .part of a copy, whose lock it has (leader/files/stage.h).  The helper writes bytes into
+ * that file, all of them proven to be the value's, or none; only the owner writes there
+ * besides.
  *
- * Who asks for a sample has claimed its record in the ring (leader/group/store.h) and waits
- * with something else to do (struct ts_errand).  The first TS_MAIL_PLACES slots
- * are for samples, and each of them has a place of TS_MAIL_ROOM bytes in an object of its own
- * ("places").  The helper alone writes there, and only while the slot is TAKEN or LEFT; the
- * owner reads there, and only while it is ANSWERED with GOT: what it finds it copies into
- * the ring, and publishes as if it had made it.  Who has WON makes the record, publishes it,
- * and names it by SAMPLE_STORE: the helper finds it in the ring, and pins it by a lease of its
- * own.
+ * If it asks for a sample, it has claimed the record in the ring (leader/group/store.h), and
+ * does other work while it waits (struct ts_errand).  The first TS_MAIL_PLACES slots are for
+ * samples, and each of them has a place: TS_MAIL_ROOM bytes in an object of its own
+ * ("places"). The helper alone writes there, and only while the slot is TAKEN or LEFT.  The
+ * owner reads there, and only while the slot is ANSWERED with GOT: it copies the record into
+ * the ring, and publishes it as its own.  An owner that has WON makes the record, publishes
+ * it, and names it by SAMPLE_STORE: the helper finds it in the ring, and pins it by a lease of
+ * its own.
  *
  * ---- A slot ------------------------------------------------------------------------------
  *
@@ -37,26 +38,27 @@
  *
  * A STORE, a RETURN or a NAME needs no owner: the helper ends it with FREE and owner -> 0.
  *
- * Who has LEFT a TAKEN slot must not use the file it asked for any more, for the helper may
- * still write to it: it takes the name away and begins another file.  So nothing that is
- * complete is ever written to, whatever was stopped for how long.  Of a sample it must not
- * look at the place any more, which is the helper's until that has freed the slot.
+ * An owner that has LEFT a TAKEN slot must not use its file any more, for the helper may still
+ * write to it: it takes the name away and begins another file.  So nobody ever writes to a
+ * complete copy, whichever process was stopped for how long.  If it asked for a sample, it
+ * must not look at the place any more, which is the helper's until the helper has freed the
+ * slot.
  *
  * ---- What a crash leaves -----------------------------------------------------------------
  *
- * An owner's: a slot with a dead owner.  The helper frees it in FREE, and in ANSWERED and
- * POSTED unless that is a STORE or a RETURN, which it does; one that had WON it returns.  What
- * is TAKEN it ends as ever.  The .part and its lock go as those of any dead maker.
+ * An owner's: a slot with a dead owner.  The helper frees it in FREE, ANSWERED and POSTED.
+ * But it still does a posted STORE or RETURN, and returns a value that the owner had WON.  It
+ * ends a TAKEN slot as ever.  The .part and its lock go as those of any dead maker.
  *
- * The helper's: there is one at a time, whoever has the lock of byte 0 of the object (an open
- * file's, so the kernel drops it).  The next one answers FAILED to what is TAKEN, ends what is
- * LEFT, and goes on.  Until then owners wait to their deadline at most.
+ * The helper's: there is one at a time, the process that has the lock of byte 0 of the object
+ * (an open file's, so the kernel drops it).  The next helper answers FAILED to TAKEN slots,
+ * ends LEFT ones, and goes on.  Until then owners wait to their deadline at most.
  *
  * ---- Sleeping ----------------------------------------------------------------------------
  *
  * Owners sleep on .state (futex).  The helper sleeps in poll(2), for the sake of its sockets,
- * and watches the object by inotify(7): who has posted and then finds it asleep sets the
- * object's times, which is an event.  Each says first, then looks:
+ * and watches the object by inotify(7).  An owner that has posted and then finds it asleep
+ * sets the object's times, which is an event.  Each says first, then looks:
  *
  *	M5  the helper: asleep = 1; full fence; look at all slots; poll
  *	M6  the owner:  POSTED;     full fence; look at `asleep`; ring

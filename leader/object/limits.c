@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory manners: what this machine lets us have. */
+/* How much memory the ring and the copies of files may take on this machine. */
 #include "leader/object/limits.h"
 
 #include "shim/log.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory manners: what this machine lets us have. */
+/* How much memory the ring and the copies of files may take on this machine. */
 #ifndef TS_LEADER_OBJECT_LIMITS_H
 #define TS_LEADER_OBJECT_LIMITS_H
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether a peer is asked at all.
+ * Whether requests go to a peer at all.
  *
- *	CLOSED     everybody asks
- *	OPEN       nobody asks, until a time
- *	HALF_OPEN  one asks at a time, a probe; the others do not, or wait for its answer if
+ *	CLOSED     all requests go
+ *	OPEN       none goes, until a time
+ *	HALF_OPEN  one goes at a time, a probe; the others do not, or wait for its answer if
  *	           they have begun already (ts_breaker_is_probed())
  *
  *	CLOSED -> OPEN       TS_BREAKER_FAILURES failures in a row
- *	OPEN -> HALF_OPEN    the time has come, and somebody wants to ask
+ *	OPEN -> HALF_OPEN    the time has come, and there is a request
  *	HALF_OPEN -> CLOSED  TS_BREAKER_PROBES probes in a row were answered
  *	HALF_OPEN -> OPEN    a probe was not; the pause is twice as long as the last one
  *

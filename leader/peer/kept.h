@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The samples that this helper has stored with servers, until they end by their time
- * (TS_KEPT_SAMPLE seconds): removed where there is no room for newer ones, and looked at for
- * whether any node has fetched them.
+ * The samples that this helper has stored on servers.  It remembers the last TS_KEPT of them,
+ * with the server's number of each chunk, to remove them when there is no room for newer ones,
+ * and to see whether any node has fetched them.
  *
- * Samples are many, and each is of use for a short time only; servers evict nothing, for the
- * sake of files.  What has ended by its time makes room by itself, and that is all that is done
- * for what an earlier helper has stored.  The last TS_KEPT are remembered, with the server's
- * number of each chunk.  Where a chunk cannot be stored for want of room, some of the oldest
- * that have one of its size at that server are removed, and it is stored once more.  What is
- * younger than TS_KEPT_YOUNG_NS stays: who has asked for it while it was made waits as long. So
- * whoever stores makes room for what he stores; files, and samples of others, stay, also where
- * ours was lost and another node has made it again.  A SET without room has memcached remove
- * what lies there, the place of who makes the value, and another node may win it meanwhile: so
- * TS_KEPT_REMOVED go at once.  A helper that ends, as its group has no job left, removes all
- * that it remembers: the next run begins with room.  What others still want of it they make
- * again.
+ * Samples are many, and each is of use for a short time only: it ends by itself after
+ * TS_KEPT_SAMPLE seconds.  Servers evict nothing, for the sake of files.  When a server has no
+ * room for a chunk, the helper removes some of its oldest samples with a chunk of that size
+ * there, and stores the chunk once more.  It removes TS_KEPT_REMOVED at once: memcached drops
+ * the note that we make the value when a SET finds no room, and another node may win
+ * meanwhile. A sample younger than TS_KEPT_YOUNG_NS stays, because a node that asked for it
+ * while it was made waits for so long.  Files stay, and so do samples of other helpers, also
+ * where ours was lost and another node has made it again.  A helper that ends because no job
+ * is left removes all samples that it remembers: the next run begins with room.
  *
- * One of TS_KEPT_ONE_IN is looked at, once, TS_KEPT_LOOK_NS after it was stored or before it is
- * removed: who is behind may take it until then.  Once, for the server counts a look as a
- * fetch. What is found is for struct ts_worth; what is gone, what another node has made
- * again, and what a server does not tell counts neither way.
+ * The helper looks at one sample in TS_KEPT_ONE_IN, TS_KEPT_LOOK_NS after it has stored it or
+ * before it removes it: nodes that are behind may fetch it until then.  It looks once, because
+ * the server counts a look as a fetch.  struct ts_worth gets the result.  A sample that is
+ * gone or that another node has made again counts neither way, nor does one of which the
+ * server tells nothing.
  *
  * Time is ts_now_ns()'s.  Threads: one at a time.
  */
@@ -32,11 +30,11 @@
 #include "leader/peer/value.h"
 
 /*
- * Whether asking other nodes for samples pays: the one rule, judged by the helper and told to
- * all jobs of the group in struct ts_mail_flow and struct ts_mail_use.
+ * Whether asking other nodes for samples pays: the one rule.  The helper judges, and tells all
+ * jobs of the group in struct ts_mail_flow and struct ts_mail_use.
  *
- *	ON    what is claimed here is asked for, and what was won is handed over
- *	OFF   nothing is asked for, and so nothing is won and handed over; until a time
+ *	ON    jobs ask for each sample that they claim, and hand over each that they win
+ *	OFF   jobs ask for nothing, and so win nothing; until a time
  *
  *	ON -> OFF   TS_WORTH_WINDOW samples that came took longer to get than they had taken
  *	            to make: for TS_MAIL_OFF_NS

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a server of the cluster says of itself, asked once. */
+/* In which state each server of a cluster is, asked once for `tsrun cluster` and doctor. */
 #ifndef TS_LEADER_PEER_LOOK_H
 #define TS_LEADER_PEER_LOOK_H
 

@@ -7,7 +7,8 @@
  *	AWAY  its address is not known (leader/peer/resolve.h)
  *	IDLE  no connection; the next request begins one
  *	OPEN  a connection is there, or is being made
- *	SHUT  it has refused our tokens, or we its certificate: until a time, or another secret
+ *	SHUT  it has refused our tokens, or we its certificate; for a while, or until another
+ *	      secret comes
  *
  *	AWAY -> IDLE  ts_pool_set_address()
  *	IDLE -> OPEN  ts_pool_submit(), if the breaker (leader/peer/breaker.h) allows it
@@ -15,8 +16,8 @@
  *	OPEN -> SHUT  it broke with EACCES, and there is no other token to try
  *	SHUT -> IDLE  TS_POOL_SHUT_NS later, or ts_pool_set_secrets()
  *
- * A failure of the server's is what breaks its connection, and a request that was not answered
- * until its deadline; never a miss.  Where two secrets are valid, a server that refuses the
+ * Two things are failures of a server: a broken connection, and a request without an answer at
+ * its deadline.  A miss is none.  Where two secrets are valid, a server that refuses the
  * newest one's token is asked once more, with the other one's, and nobody notices.
  *
  * Nothing blocks.  Requests end in ts_pool_step() and ts_pool_flush(), never in

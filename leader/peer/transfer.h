@@ -5,14 +5,14 @@
  * name>.<p>:<n>"; the size of the value is that of the request; the name has
  * what tells one content from another in it.
  *
- * A sample is stored as "s1:<32 digits of its key>:<n>"; how large it is says its first chunk.
- * What is said of a FETCH below holds of a SAMPLE, with its place in the place of a file, and
- * what is said of a STORE of a SAMPLE_STORE, with the record in the ring.
+ * A sample is stored as "s1:<32 digits of its key>:<n>"; its first chunk says how large it is.
+ * Below, FETCH stands for SAMPLE as well, with the sample's place instead of a file, and STORE
+ * for SAMPLE_STORE, with the record in the ring.
  *
  * A FETCH:
  *
  *	QUEUED   wants a buffer
- *	ASKING   chunk 0 is asked for, with the wish to be the one who makes it
+ *	ASKING   chunk 0 is asked for, with the wish to make the value if no node has it
  *	PAUSED   another node makes it; asked again after 1, 2, 4 .. 20 ms, if such waits are
  *	         not always in vain
  *	FILLING  chunk 0 is in the file; up to TS_TRANSFER_PARTS others are on their way
@@ -23,39 +23,38 @@
  *	any -> LATE when it is until_ns; NONE, CLOSED, FAILED, REFUSED, UNFIT
  *
  * Each chunk of a file arrives in a buffer of ours, is verified there, and only then written
- * into the file, if somebody still waits for it.  One of a sample arrives in its place, which
- * nobody looks at before the answer; once there is one, what still comes goes into a buffer.
- * The file is found by its name and has to be what the request says: ours, regular, this
- * inode, as large as needed.
+ * into the file, if its owner still waits for it.  A chunk of a sample arrives in the sample's
+ * place, at which nobody looks before the answer; chunks that come after the answer go into a
+ * buffer.  The file is found by its name and has to be what the request says: ours, regular,
+ * this inode, as large as needed.
  *
- * A STORE reads the file in the same way and hands chunk 0 over last: who finds that one finds
- * all.  What cannot be stored as a whole is returned, as a RETURN does: chunk 0, which holds
- * the place, is deleted, and the next one who asks wins.  A place ends by itself after
- * TS_TRANSFER_PLACE seconds.
+ * A STORE reads the file in the same way and stores chunk 0 last: a node that finds it finds
+ * all chunks.  If a STORE fails, the value is returned, as a RETURN does: chunk 0, which is
+ * the note that we make the value, is deleted, and the next node that asks wins.  Such a note
+ * ends by itself after TS_TRANSFER_PLACE seconds.
  *
- * The server numbers whatever is put under a key.  Only the number that we have seen is
- * deleted, so one that comes late deletes nothing that another node has put there meanwhile.
+ * The server numbers all that is stored under a key.  A deletion carries the number that we
+ * have seen, so a late one deletes nothing that another node has stored meanwhile.
  *
- * What is stored of samples, and makes room for newer ones, is told in leader/peer/kept.h.
+ * leader/peer/kept.h tells which samples are stored, and how they make room for newer ones.
  *
- * Whether a job waits for a value that another node makes has a breaker for each server.  A
- * server that is broken or hostile may say of all its values, for ever, that they are being
- * made.  An honest one says so while the makers hang.  No answer is late then, so the pool's
- * breaker sees nothing.  After three waits in vain in a row only one job waits now and then,
- * until a proven value came from that server.
+ * Each server has a breaker for waiting.  A server that is broken or hostile may say of all
+ * its values, for ever, that another node makes them.  An honest one says so while the makers
+ * hang. No answer is late then, so the pool's breaker sees nothing.  After three waits in vain
+ * in a row only one job waits now and then, until a proven value came from that server.
  *
- * Chunk 0 is deleted as well where another chunk has gone with its server, for all who ask
- * would fetch the rest in vain; and where a chunk is not what somebody with the secret has
- * made.  Such a value is not asked for again for TS_TRANSFER_REFUSED_NS, unless we store it: so
- * a server that lies costs one value in that time, and one that is damaged, or a secret that is
- * no longer valid, heals as soon as any node reads the file and stores it.
+ * Chunk 0 is deleted as well if another chunk has gone with its server, for all nodes would
+ * fetch the rest in vain; and if a chunk was made without the secret.  Such a value is not
+ * asked for again for TS_TRANSFER_REFUSED_NS, unless we store it.  So a server that lies costs
+ * one value in that time.  Damaged values, and those of an old secret, heal as soon as any
+ * node reads the file and stores it.
  *
- * A server that had failed is asked for one chunk at a time at first.  Its value goes on for
- * all that: chunk 0 of a FETCH is asked for or not, the others, and those of a STORE, wait
- * until the one that is on its way is answered.
+ * A server that had failed is asked for one chunk at a time at first.  Its values go on for
+ * all that: chunk 0 of a FETCH is asked for or not; the other chunks, and those of a STORE,
+ * wait until the one that is on its way is answered.
  *
- * Of the buffers one server and all STOREs have half at most, so that nobody waits long because
- * another one's server does not answer.
+ * One server has half of the buffers at most, and so have all STOREs together: nobody waits
+ * long because the server of another request does not answer.
  *
  * Memory: TS_TRANSFER_BUFFERS buffers of a chunk, touched as far as they were used, and
  * TS_TRANSFERS transfers.

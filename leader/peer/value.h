@@ -7,25 +7,25 @@
  *	          value is one empty chunk
  *	stored  = struct ts_value_head, then the bytes of the chunk
  *
- * The server, who talks to it and the network are trusted with nothing.  A chunk is taken only
- * if it is whole and is what was asked for: this key, this chunk, this size of the
- * value.  That is one check, of a one-time key and a tag:
+ * Servers, their other clients and the network are trusted with nothing.  A chunk is used only
+ * if it is whole and the one that was asked for: this key, this chunk, this size of the value.
+ * That is one check, of a one-time key and a tag:
  *
  *	one-time key = the first half of HMAC-SHA-256(key of values, all of the head but
  *	               the tag, then the key that it is stored by)
  *	tag          = GMAC of the bytes: AES-128, the one-time key, a nonce of zeros
  *
- * The head has 16 random bytes, so no one-time key serves twice; and should they ever repeat,
- * what is lost is one chunk of one key.  Without one-time keys, a nonce that repeats would give
- * the key of all away, which is what GMAC is known for.  HMAC-SHA-256 and BLAKE2s over all the
- * bytes are many times slower; Poly1305 is nearly twice as slow, and not to be had where only
- * what FIPS 140 names is allowed.  docs/rooms/peer.md has the figures.
+ * The head has 16 random bytes, so no one-time key serves twice; should they ever repeat, one
+ * chunk of one key is lost.  Without one-time keys, a nonce that repeats would reveal the key
+ * of all chunks: GMAC is known for that.  HMAC-SHA-256 and BLAKE2s over all the bytes are many
+ * times slower.  Poly1305 is nearly twice as slow, and forbidden where only the algorithms of
+ * FIPS 140 are allowed.  docs/rooms/peer.md has the figures.
  *
- * The checksum decides nothing.  It is looked at where the tag is wrong, and tells bytes that
- * broke on their way from bytes that somebody made.
+ * The checksum decides nothing.  Where the tag is wrong, it tells bytes that broke on their
+ * way from forged ones.
  *
- * What does not hold off is an older value under the same key, which the same user has made:
- * who asks puts into the key what must not be mixed up (size, time of change).
+ * The tag does not keep out an older value under the same key, made by the same user: so the
+ * caller's key contains all that must not be mixed up (size, time of change).
  */
 #ifndef TS_LEADER_PEER_VALUE_H
 #define TS_LEADER_PEER_VALUE_H

@@ -32,11 +32,11 @@
  *
  * ---- The object ---------------------------------------------------------------------------
  *
- * tsshim.<uid>.<group>.device, 548 KiB, checked like every object of ours and bound to the
- * group's ring of which all its users are members; made at the first attach, removed with that
- * ring.  It holds a head, a line of lease words for each member, and for each GPU seen a row:
- * UUID, ring word, shape, handle, slots.  A row is taken once and stays.  Each member
- * has a line of map words, too.
+ * tsshim.<uid>.<scope>.<group>.device, 548 KiB, checked like every object of ours and bound to
+ * the group's ring of which all its users are members; made at the first attach, removed when
+ * the last member leaves, also where the ring is kept.  It holds a head, a line of lease words
+ * for each member, and for each GPU seen a row: UUID, ring word, shape, handle, slots.  A row
+ * is taken once and stays.  Each member has a line of map words, too.
  *
  * A tenure is (member, its generation).  It is over when the member word has moved on, or its
  * process is proven dead (leader/group/layout.h).  A member that leaves in order keeps its slot
