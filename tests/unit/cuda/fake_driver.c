@@ -2,9 +2,6 @@
 /* A driver and a service for the unit tests; see fake_driver.h. */
 #include "fake_driver.h"
 
-#include "hooks/cuda/gpu/bell.h"
-#include "hooks/cuda/library.h"
-
 struct fake_driver fake_driver;
 struct ts_cuda ts_cuda;
 struct ts_gpu ts_gpus[TS_GPUS];
@@ -23,7 +20,7 @@ static ts_cu_result device_get(ts_cu_device *ret_device)
 
 static ts_cu_result attribute_get(int *ret_value, int attribute, ts_cu_device device)
 {
-	*ret_value = attribute == TS_CU_USE_REGISTERED && device == 0 && fake_driver.as_good;
+	*ret_value = attribute == TS_CU_USE_REGISTERED && device == 0;
 	return TS_CU_SUCCESS;
 }
 
@@ -64,9 +61,30 @@ static ts_cu_result host_unregister(void *address)
 	return TS_CU_SUCCESS;
 }
 
+static ts_cu_result copy_sync TS_CU_TAKES_copy
+{
+	fake_driver.copies++;
+	return fake_driver.copy;
+}
+
+static ts_cu_result copy_async TS_CU_TAKES_copy_async
+{
+	return copy_sync(to, from, bytes);
+}
+
+struct ts_copy fake_copy(ts_cu_pointer to, ts_cu_pointer from, size_t bytes, bool async)
+{
+	struct ts_copy copy = {.to = to, .from = from, .bytes = bytes, .async = async};
+	if (async)
+		copy.real.copy_async = copy_async;
+	else
+		copy.real.copy = copy_sync;
+	return copy;
+}
+
 void fake_driver_init(void)
 {
-	fake_driver = (struct fake_driver){.complete = true, .as_good = 1};
+	fake_driver = (struct fake_driver){.complete = true};
 	ts_write_relaxed(&ts_cuda.cuCtxGetCurrent, context_get);
 	ts_write_relaxed(&ts_cuda.cuCtxGetDevice, device_get);
 	ts_write_relaxed(&ts_cuda.cuDeviceGetAttribute, attribute_get);
@@ -82,12 +100,6 @@ void fake_driver_init(void)
 }
 
 /* ---- what is elsewhere in hooks/cuda ---------------------------------------------------- */
-
-ts_cu_result ts_copy_real(const struct ts_copy *copy)
-{
-	fake_driver.copies++;
-	return fake_driver.copy;
-}
 
 void ts_service_wake(void)
 {
