@@ -139,11 +139,11 @@ void fixture_device_die(const char *point, void (*body)(struct ts_device *device
 	}
 }
 
-int fixture_device_stop(
-	const char *point, int (*body)(struct ts_device *device), void (*meanwhile)(void))
+void fixture_device_stop(const char *point, int (*body)(struct ts_device *device),
+	void (*meanwhile)(void), int status)
 {
 	NOT_EMULATED("a child is told its parent's start time, so it counts as dead");
-	int status;
+	int ended;
 	pid_t pid = fork();
 
 	if (pid == 0) {
@@ -151,13 +151,11 @@ int fixture_device_stop(
 		setenv("TSSHIM_TEST_STOP", point, 1);
 		_exit(body(device));
 	}
-	cr_assert(eq(int, (int)waitpid(pid, &status, WUNTRACED), (int)pid));
-	bool stopped = WIFSTOPPED(status);
+	cr_assert(eq(int, (int)waitpid(pid, &ended, WUNTRACED), (int)pid));
+	bool stopped = WIFSTOPPED(ended);
 	cr_assert(stopped, "%s was not reached", point);
 	meanwhile();
 	kill(pid, SIGCONT);
-	cr_assert(eq(int, (int)waitpid(pid, &status, 0), (int)pid));
-	bool ended = WIFEXITED(status);
-	cr_assert(ended);
-	return WEXITSTATUS(status);
+	cr_assert(eq(int, (int)waitpid(pid, &ended, 0), (int)pid));
+	cr_expect(eq(int, WIFEXITED(ended) ? WEXITSTATUS(ended) : -1, status), "%s", point);
 }

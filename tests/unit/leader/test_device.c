@@ -482,12 +482,10 @@ Test(device_rings, who_holds_something_stays_a_member)
 {
 	fixture_offer(gpu.a, 1);
 	fixture_device_publish(gpu.a, 1);
-	struct ts_store *store = fixture_attach(JOB_B);
-	struct ts_device *device;
-	cr_assert(eq(int, ts_device_attach(store, &device), 0));
+	struct ts_device *device = fixture_device_join(JOB_B);
 	struct ts_device_take reader = fixture_device_take(device, 1);
 	cr_assert(eq(int, reader.verdict, TS_HIT));
-	fixture_detach(store);
+	fixture_detach(device->store);
 	cr_expect(eq(int, fixture_device_take(gpu.a, 2).error, -ENOBUFS), "still read");
 	cr_expect(eq(int, fixture_device_take(device, 1).error, -ESTALE), "nothing new");
 	ts_device_release(device, &reader.hold);
@@ -497,12 +495,10 @@ Test(device_rings, who_holds_something_stays_a_member)
 Test(device_rings, who_maps_something_stays_a_member)
 {
 	uint32_t generation = fixture_offer(gpu.a, 1);
-	struct ts_store *store = fixture_attach(JOB_B);
-	struct ts_device *device;
-	cr_assert(eq(int, ts_device_attach(store, &device), 0));
+	struct ts_device *device = fixture_device_join(JOB_B);
 	int map = ts_device_map_begin(device, gpu.ring, generation);
 	cr_assert(ge(int, map, 0));
-	fixture_detach(store);
+	fixture_detach(device->store);
 	cr_expect(ts_device_is_mapped(gpu.a, gpu.ring, generation));
 	cr_expect(eq(int, ts_device_map_begin(device, gpu.ring, generation), -ESTALE));
 	ts_device_map_end(device, (uint32_t)map);
@@ -512,17 +508,14 @@ Test(device_rings, who_maps_something_stays_a_member)
 Test(device_rings, an_owner_that_leaves_takes_its_ring_along)
 {
 	struct ts_device_owner owner;
-	struct ts_store *store = fixture_attach(JOB_B);
-	struct ts_device *device;
-
-	cr_assert(eq(int, ts_device_attach(store, &device), 0));
+	struct ts_device *device = fixture_device_join(JOB_B);
 	fixture_offer(device, 1);
 	fixture_device_publish(gpu.a, 1);
-	fixture_detach(store);
+	fixture_detach(device->store);
 	cr_expect(eq(int, ts_device_owner(gpu.a, gpu.ring, &owner), -ENODEV));
 	cr_expect(eq(int, ts_device_offer(device, gpu.ring, handle, 1, 1), -ESTALE));
 	cr_expect(eq(int, ts_device_owner(device, gpu.ring, &owner), -ESTALE));
-	cr_expect(eq(int, ts_device_attach(store, &device), -ESTALE), "nor this");
+	cr_expect(eq(int, ts_device_attach(device->store, &device), -ESTALE), "nor this");
 	fixture_offer(gpu.a, 1);
 }
 

@@ -523,6 +523,13 @@ int node_fetch(struct node *node)
 	return node_wait(node);
 }
 
+void node_expect(
+	struct node *node, const char *name, uint64_t bytes, enum ts_mail_answer answer)
+{
+	node_want(node, name, 0, bytes);
+	cr_assert(eq(int, node_fetch(node), (int)answer), "%s", name);
+}
+
 void node_rest(struct node *node)
 {
 	unsigned turns = 0;
