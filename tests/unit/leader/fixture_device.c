@@ -25,9 +25,9 @@ void fixture_device_init(void)
 	fixture_init();
 	attach(JOB_A, &gpu.store_a, &gpu.a);
 	attach(JOB_B, &gpu.store_b, &gpu.b);
-	int ring = ts_device_find(gpu.a, uuid);
-	cr_assert(ge(int, ring, 0));
-	gpu.ring = (uint32_t)ring;
+	int row = ts_device_find(gpu.a, uuid);
+	cr_assert(ge(int, row, 0));
+	gpu.ring = (uint32_t)row;
 }
 
 void fixture_device_finish(void)

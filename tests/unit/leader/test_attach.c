@@ -157,15 +157,6 @@ Test(abandoned, abandoned_ring_is_replaced)
 	cr_expect(ne(u64, (uint64_t)before.st_ino, (uint64_t)after.st_ino));
 }
 
-Test(attach, used_ring_is_joined)
-{
-	struct ts_store *one = fixture_attach(JOB_A);
-	struct ts_store *two = fixture_attach(JOB_B);
-
-	cr_expect(eq(u64, one->ring.inode, two->ring.inode));
-	cr_expect(ne(int, one->member, two->member));
-}
-
 static void expect_refused(const char *what, int error, enum ts_reason reason)
 {
 	struct stat before, after;
