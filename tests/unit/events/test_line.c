@@ -5,12 +5,7 @@
 #include "shim/atomic.h"
 #include "shim/identity.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #define T_MS UINT64_C(1795852123000)
 

@@ -6,10 +6,7 @@
 #include "shim/elf.h"
 #include "leader/inputs/age.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 

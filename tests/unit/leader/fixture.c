@@ -3,13 +3,6 @@
 #include "fixture.h"
 #include "tests/unit/own_shm.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 static char group[32];
 static struct ts_store *stores[64]; /* that are attached */
 static size_t store_count;

@@ -8,6 +8,14 @@
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define RING_BYTES (UINT64_C(8) << 20) /* six segments of 1 MiB */
 #define JOB_A      UINT64_C(0x1000001) /* no process has such an id */

@@ -3,12 +3,6 @@
 #include "fixture_device.h"
 #include "tests/unit/valgrind.h"
 
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 struct fixture_device gpu;
 
 static const uint8_t uuid[TS_DEVICE_UUID] = "GPU of the tests";

@@ -6,16 +6,8 @@
 #include "shim/identity.h"
 #include "tests/unit/valgrind.h"
 
-#include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 TestSuite(attach, .init = fixture_init, .fini = fixture_finish);
 TestSuite(attached, .init = fixture_alone_init, .fini = fixture_finish);

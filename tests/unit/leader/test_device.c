@@ -5,8 +5,6 @@
 #include "shim/identity.h"
 
 #include <pthread.h>
-#include <string.h>
-#include <unistd.h>
 
 TestSuite(device, .init = fixture_device_init, .fini = fixture_device_finish);
 

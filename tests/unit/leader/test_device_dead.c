@@ -5,11 +5,6 @@
 #include "shim/sys.h"
 #include "shim/hash.h"
 
-#include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 TestSuite(device_dead, .init = fixture_device_init, .fini = fixture_device_finish);
 
 static void take_one(struct ts_device *device)

@@ -6,11 +6,6 @@
 #include "shim/sys.h"
 #include "leader/slots/device_private.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 static struct ts_journal *journal_of(struct ts_store *store)
 {
 	struct ts_journal *journal = NULL;

@@ -8,15 +8,6 @@
 #include "shim/sys.h"
 #include "tests/unit/valgrind.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 static void make_at(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);

@@ -5,13 +5,7 @@
 #include "leader/group/loaders.h"
 #include "shim/identity.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define ROW 3u /* of the ledger, whoever has it */
 

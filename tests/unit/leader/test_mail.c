@@ -7,15 +7,9 @@
 #include "shim/atomic.h"
 #include "tests/unit/across.h"
 
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define GUARD_NS UINT64_C(30000000000)
 

@@ -3,15 +3,7 @@
 #include "tests/unit/valgrind.h"
 #include "fixture.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 TestSuite(pages, .init = fixture_init, .fini = fixture_finish);
 TestSuite(ring, .init = fixture_alone_init, .fini = fixture_finish);

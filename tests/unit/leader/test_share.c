@@ -5,11 +5,6 @@
 #include "shim/sys.h"
 #include "../clock.h"
 
-#include <signal.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #define MS UINT64_C(1000000)
 
 TestSuite(share, .init = fixture_alone_init, .fini = fixture_finish);

@@ -7,17 +7,9 @@
 #include "leader/files/names.h"
 #include "shim/hash.h"
 
-#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 TestSuite(stage, .init = fixture_stage_init, .fini = fixture_stage_finish, .timeout = 60);
 

@@ -8,16 +8,9 @@
 #include "shim/sys.h"
 #include "leader/files/remote.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define SECONDS 600u
 

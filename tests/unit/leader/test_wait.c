@@ -3,10 +3,6 @@
 #include "../clock.h"
 #include "fixture.h"
 
-#include <signal.h>
-#include <string.h>
-#include <sys/wait.h>
-
 #define MS UINT64_C(1000000)
 
 /* One sleep of a waiter (leader/ring/claims.c). */

@@ -8,11 +8,6 @@
 #include "leader/peer/kept.h"
 #include "shim/atomic.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
-#include <stdio.h>
-#include <string.h>
-
 #define FIRST_NS UINT64_C(100000000)
 #define LAST_NS  UINT64_C(30000000000)
 

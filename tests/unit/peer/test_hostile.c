@@ -5,9 +5,6 @@
 #include "node.h"
 #include "shim/sys.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static struct scene scene;
 static char into[64];
 

@@ -6,10 +6,6 @@
 #include "tests/unit/clock.h"
 #include "shim/sys.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static struct node node;
 
 static void begin(void)

@@ -6,8 +6,6 @@
 #include "shim/sys.h"
 #include "tests/unit/clock.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

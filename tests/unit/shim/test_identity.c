@@ -8,13 +8,8 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 TestSuite(identity, .init = ts_identity_init);
 

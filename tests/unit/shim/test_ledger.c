@@ -8,15 +8,7 @@
 #include "leader/group/attach.h"
 #include "leader/line/line.h"
 
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* Beyond any pid: these processes do not exist. */
 #define DEAD(n) ((UINT64_C(77) + (n)) << 24 | 0xfffff0)

@@ -8,17 +8,10 @@
 #include "shim/identity.h"
 #include "shim/sys.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #define THREADS 8
 
