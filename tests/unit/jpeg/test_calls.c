@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls on one object in orders that few programs choose, which libjpeg allows all the same. */
 #include "fixture.h"
-#include "drive.h"
-#include "fake_store.h"
 #include "hooks/jpeg/decoder.h"
 #include "shim/elf.h"
 #include "hooks/jpeg/abi.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
-#include <jpeglib.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

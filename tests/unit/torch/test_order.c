@@ -6,9 +6,6 @@
 #include "fixture.h"
 #include "hooks/torch/order.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define ORDER_TAG     UINT64_C(99)
 #define ORDER_COUNT   40
 #define ORDER_PAYLOAD UINT64_C(1000)
