@@ -345,7 +345,7 @@ Test(mail, a_dead_owner_leaves_what_the_helper_sees_to)
 			cases[i].point);
 		pthread_join(thread, NULL);
 		cr_expect(eq(u64, sweep(), cases[i].returned), "%s", cases[i].point);
-			int r = ts_mail_take(&mail, 0, &slot_index, &desk.last);
+		int r = ts_mail_take(&mail, 0, &slot_index, &desk.last);
 		cr_expect(eq(int, r, cases[i].is_stored ? 0 : -ENOENT), "%s", cases[i].point);
 		if (r == 0) {
 			cr_expect(eq(u32, desk.last.kind, TS_MAIL_STORE));

@@ -272,7 +272,8 @@ Test(share_pair, a_late_store_of_a_place_does_no_harm)
 			ts_entry_tag(entry->word) == 1)
 			ts_write_release(&entry->where, late);
 	}
-	cr_expect(not(fixture_hits(ring.b, fixture_key(1, 1), 100, 1)), "a miss, not other bytes");
+	cr_expect(not(fixture_hits(ring.b, fixture_key(1, 1), 100, 1)),
+		"a miss, not other bytes");
 	fixture_publish(ring.b, fixture_key(1, 1), 100, 3);
 	cr_expect(fixture_hits(ring.b, fixture_key(1, 1), 100, 3));
 }

@@ -92,7 +92,8 @@ Test(hostile, what_has_no_end_ends)
 	} endless[] = {
 		{{{"xxxxxxxxxxxxxxxx", .times = 1 << 20}}, -EFBIG, -EFBIG},
 		{{{"VA 8 O100\r\n"}, {"yyyyyyyyyyyyyyyy", .times = 1 << 20}}, -EPROTO, -EPROTO},
-		{{{"EN O100\r\n", .times = 1 << 20}}, -ENOENT, -EBADMSG}, /* for the second one */
+		{{{"EN O100\r\n", .times = 1 << 20}}, -ENOENT,
+			-EBADMSG}, /* for the second one */
 	};
 
 	for (size_t i = 0; i < TS_ARRAY_SIZE(endless); i++) {
@@ -101,7 +102,8 @@ Test(hostile, what_has_no_end_ends)
 		cr_expect(eq(int, scene_do(&scene, &get), endless[i].result), "%zu", i);
 		cr_expect(eq(int, scene.meta.error, endless[i].error), "%zu", i);
 		cr_expect(eq(u64, clock_passed(), 0), "%zu", i);
-		cr_expect(eq(int, memcmp(into + 8, "........", 8), 0), "no byte beyond the room");
+		cr_expect(
+			eq(int, memcmp(into + 8, "........", 8), 0), "no byte beyond the room");
 		end();
 		begin();
 	}

@@ -556,7 +556,7 @@ static const struct {
 	uint64_t total, second; /* of chunk 0; of chunk 1, 0: none is there */
 	size_t cut[2];          /* bytes that are missing of each */
 	uint32_t newer;         /* versions */
-	uint32_t less;          /* that the head of the value says of its size, which is sealed */
+	uint32_t less; /* that the head of the value says of its size, which is sealed */
 } refused[] = {
 	{"another version", SAMPLE_HEAD + 1000, 0, {0}, 1, 0},
 	{"larger than a place", TS_MAIL_ROOM + 1, 0, {0}, 0, 0},

@@ -565,8 +565,8 @@ static void expect_block(struct ts_ledger *of, const char *wanted)
 Test(block, each_kind_has_its_lines)
 {
 	fill(TS_KIND_BYTES, 10, 30, 0);
-	expect_block(NULL,
-		"  files of slow storage: 10 copied here, 30 opened as copies (75 %)\n");
+	expect_block(
+		NULL, "  files of slow storage: 10 copied here, 30 opened as copies (75 %)\n");
 	begin();
 	fill(TS_KIND_PIXELS, 3, 0, 0);
 	fill(TS_KIND_SAMPLE, 25, 75, UINT64_C(12340000000));
@@ -576,7 +576,8 @@ Test(block, each_kind_has_its_lines)
 		"  CPU time saved: 0.00 s\n"
 		"  finished samples: 25 worked out here, 75 taken from the ring (75 %)\n"
 		"  CPU time saved: 12.34 s\n"
-		"  not shared 7 times: an input file was changed just before or while it was read\n");
+		"  not shared 7 times: an input file was changed just before or while it was "
+		"read\n");
 }
 
 /* The last line is whole, whatever the numbers: the block has a fixed size. */

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the command is looked at, which points into them, they have to be of the test's scope. */
+/* Where the command is looked at, which points into them, they have to be of the test's scope.
+ */
 #define WORDS(...) ((const char *[]){"tsrun", __VA_ARGS__, NULL})
 
 static struct ts_arguments result;
