@@ -7,7 +7,7 @@ static char group[32];
 static struct ts_store *stores[64]; /* that are attached */
 static size_t store_count;
 
-struct fixture_ring ring;
+struct fixture_joined joined;
 
 void fixture_init(void)
 {
@@ -18,19 +18,19 @@ void fixture_init(void)
 void fixture_alone_init(void)
 {
 	fixture_init();
-	ring.a = fixture_attach(JOB_A);
+	joined.a = fixture_attach(JOB_A);
 }
 
 void fixture_captured_init(void)
 {
 	fixture_alone_init();
-	fixture_capture(ring.a, true);
+	fixture_capture(joined.a, true);
 }
 
 void fixture_pair_init(void)
 {
 	fixture_captured_init();
-	ring.b = fixture_attach(JOB_B);
+	joined.b = fixture_attach(JOB_B);
 }
 
 const char *fixture_group(void)

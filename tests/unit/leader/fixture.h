@@ -34,11 +34,11 @@ const char *fixture_path(const char *suffix);
 void fixture_finish(void);
 
 /** Members of jobs A and, where a suite begins with fixture_pair_init(), B. */
-extern struct fixture_ring {
+extern struct fixture_joined {
 	struct ts_store *a, *b;
-} ring;
+} joined;
 
-/** fixture_init(), with ring.a; with capturing switched on; with ring.b as well. */
+/** fixture_init(), with joined.a; with capturing switched on; with joined.b as well. */
 void fixture_alone_init(void);
 void fixture_captured_init(void);
 void fixture_pair_init(void);

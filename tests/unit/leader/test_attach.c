@@ -103,7 +103,7 @@ Test(attached, objects_are_private_and_complete)
 
 	cr_assert(eq(int, stat(fixture_path("ring"), &st), 0));
 	cr_expect(eq(int, (int)(st.st_mode & 07777), 0600));
-	cr_expect(eq(u64, (uint64_t)st.st_size, ring.a->shape.total_bytes));
+	cr_expect(eq(u64, (uint64_t)st.st_size, joined.a->shape.total_bytes));
 	cr_assert(eq(int, stat(fixture_path("ledger"), &st), 0));
 	cr_expect(eq(int, (int)(st.st_mode & 07777), 0600));
 	cr_expect(eq(u64, (uint64_t)st.st_size, TS_LEDGER_BYTES));
@@ -125,8 +125,8 @@ Test(attached, ring_stays_while_a_job_of_the_ledger_lives)
 {
 	/* Our parent stands for a job whose workers come and go. */
 	uint64_t parent = ts_process_id(getppid(), false);
-	ts_write_relaxed(&ts_ledger_job(ts_store_ledger(ring.a), 0)->id, parent);
-	fixture_detach(ring.a);
+	ts_write_relaxed(&ts_ledger_job(ts_store_ledger(joined.a), 0)->id, parent);
+	fixture_detach(joined.a);
 	cr_expect(fixture_exists("ring"));
 }
 
@@ -134,8 +134,8 @@ Test(attached, own_job_does_not_keep_the_ring)
 {
 	uint64_t self = ts_process_id(getpid(), false);
 
-	ts_write_relaxed(&ts_ledger_job(ts_store_ledger(ring.a), 0)->id, self);
-	fixture_detach(ring.a);
+	ts_write_relaxed(&ts_ledger_job(ts_store_ledger(joined.a), 0)->id, self);
+	fixture_detach(joined.a);
 	cr_expect(not(fixture_exists("ring")));
 }
 
@@ -201,7 +201,7 @@ Test(attached, garbage_is_refused)
 	const char *path = fixture_path("ring");
 	char garbage[8192];
 
-	fixture_detach(ring.a);
+	fixture_detach(joined.a);
 	memset(garbage, 0xa5, sizeof(garbage));
 	int fd = open(path, O_CREAT | O_EXCL | O_RDWR, 0600);
 	expect_refused("empty file", -EBADMSG, TS_REASON_STORE_DAMAGED);
@@ -346,20 +346,20 @@ Test(attach, held_lock_costs_50_ms_and_no_more, .timeout = 60)
 
 Test(attached, descriptors_closed_by_the_host_are_found_again)
 {
-	cr_expect(ge(int, ring.a->ring.fd, 512));
-	fixture_capture(ring.a, true);
-	close(ring.a->ring.fd);
-	close(ring.a->ledger_object.fd);
+	cr_expect(ge(int, joined.a->ring.fd, 512));
+	fixture_capture(joined.a, true);
+	close(joined.a->ring.fd);
+	close(joined.a->ledger_object.fd);
 	/* Somebody else's file gets the number: it must be neither used nor closed. */
 	int other = open("/dev/null", O_RDWR);
 	cr_assert(eq(int, dup2(other, 512), 512));
-	fixture_publish(ring.a, fixture_key(1, 1), 100000, 7);
-	cr_expect(fixture_hits(ring.a, fixture_key(1, 1), 100000, 7));
+	fixture_publish(joined.a, fixture_key(1, 1), 100000, 7);
+	cr_expect(fixture_hits(joined.a, fixture_key(1, 1), 100000, 7));
 	struct stat st;
 	cr_assert(eq(int, fstat(512, &st), 0));
 	cr_expect(eq(int, (int)(st.st_mode & S_IFMT), S_IFCHR),
 		"the host's descriptor is untouched");
-	fixture_detach(ring.a);
+	fixture_detach(joined.a);
 	cr_expect(not(fixture_exists("ring")));
 	cr_assert(eq(int, fstat(512, &st), 0));
 }
@@ -374,7 +374,7 @@ static int look_for_death(void *context)
 
 Test(attached, lost_lock_is_no_proof_of_death)
 {
-	uint32_t index = (uint32_t)ring.a->member;
+	uint32_t index = (uint32_t)joined.a->member;
 
 	/* Closing any descriptor of the file drops all locks of this process. */
 	close(open(fixture_path("ring"), O_RDONLY));
@@ -394,27 +394,27 @@ static int look_for_lock(void *context)
 
 Test(attached, who_asks_for_room_with_a_lost_descriptor_keeps_the_lock)
 {
-	uint32_t index = (uint32_t)ring.a->member;
+	uint32_t index = (uint32_t)joined.a->member;
 
 	cr_expect(eq(int, fixture_fork(look_for_lock, &index), 0));
-	close(ring.a->ring.fd);
+	close(joined.a->ring.fd);
 	cr_expect(ne(int, fixture_fork(look_for_lock, &index), 0));
-	(void)ts_limits_may_grow(ring.a);
+	(void)ts_limits_may_grow(joined.a);
 	cr_expect(eq(int, fixture_fork(look_for_lock, &index), 0));
 }
 
 Test(attached, another_process_with_the_same_pid_is_no_sign_of_life)
 {
-	struct ts_member *member = &ring.a->members[40];
+	struct ts_member *member = &joined.a->members[40];
 	uint64_t parent = ts_process_id(getppid(), false);
 
-	ts_write_relaxed(&ring.a->header->member_high, 41);
+	ts_write_relaxed(&joined.a->header->member_high, 41);
 	ts_write_relaxed(&member->word, ts_member_pack(TS_MEMBER_LIVE, 3, parent));
-	cr_expect(not(ts_member_is_gone(ring.a, 40)), "it runs, though it holds no lock");
+	cr_expect(not(ts_member_is_gone(joined.a, 40)), "it runs, though it holds no lock");
 	ts_write_relaxed(
 		&member->word, ts_member_pack(TS_MEMBER_LIVE, 3, parent + (UINT64_C(5) << 24)));
-	cr_expect(ts_member_is_gone(ring.a, 40), "started at another time");
-	cr_expect(ts_member_clean(ring.a, 40));
+	cr_expect(ts_member_is_gone(joined.a, 40), "started at another time");
+	cr_expect(ts_member_clean(joined.a, 40));
 	cr_expect(eq(u64, member->word, ts_member_pack(TS_MEMBER_FREE, 4, 0)));
 }
 
@@ -434,16 +434,17 @@ static int leave(void *store)
 	return 0;
 }
 
-/* Another member leaves, and stops on the way; then ring.a does. */
+/* Another member leaves, and stops on the way; then joined.a does. */
 static pid_t leave_while_another_does(void)
 {
-	struct fixture_child other = fixture_child_begin(join_to_stop, leave, "detach_looked");
+	struct fixture_child other =
+		fixture_child_begin(join_to_stop, leave, (void *)"detach_looked");
 	int status = 0;
 
 	close(other.order);
 	cr_assert(eq(int, waitpid(other.pid, &status, WUNTRACED), other.pid));
 	cr_assert(ne(int, WIFSTOPPED(status), 0));
-	fixture_detach(ring.a);
+	fixture_detach(joined.a);
 	return other.pid;
 }
 
@@ -481,7 +482,7 @@ Test(leave, who_holds_the_lock_leaves_what_is_used)
 
 Test(leave, a_kept_ring_stays_whoever_looks)
 {
-	ts_write_relaxed(&ring.a->header->kept_until_ns, UINT64_MAX);
+	ts_write_relaxed(&joined.a->header->kept_until_ns, UINT64_MAX);
 	go_on(leave_while_another_does());
 	cr_expect(fixture_exists("ring"));
 }

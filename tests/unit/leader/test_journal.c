@@ -55,13 +55,13 @@ static uint64_t readable(const struct ts_journal *journal)
 	return found;
 }
 
-static struct ts_journal *mine; /* of ring.a */
+static struct ts_journal *mine; /* of joined.a */
 static struct ts_note_made note;
 
 static void begin(void)
 {
 	fixture_alone_init();
-	mine = journal_of(ring.a);
+	mine = journal_of(joined.a);
 }
 
 TestSuite(journal, .init = begin, .fini = fixture_finish);
@@ -135,8 +135,8 @@ static int write_as_child(void *unused)
 
 	note = note_of(2);
 	ts_journal_write(mine, &note); /* the parent's: nothing */
-	if (ts_journal_end(mine) != 2 || ts_store_after_fork(ring.a) < 0 ||
-		ts_journal_attach(ring.a, &own) < 0 || own == mine)
+	if (ts_journal_end(mine) != 2 || ts_store_after_fork(joined.a) < 0 ||
+		ts_journal_attach(joined.a, &own) < 0 || own == mine)
 		return 1;
 	ts_journal_write(own, &note);
 	return 0;
@@ -144,10 +144,10 @@ static int write_as_child(void *unused)
 
 Test(journal, a_child_has_its_own_view)
 {
-	fixture_detach(ring.a);
+	fixture_detach(joined.a);
 	ts_identity_init(); /* it notices forks */
-	ring.a = fixture_attach(JOB_A);
-	mine = journal_of(ring.a);
+	joined.a = fixture_attach(JOB_A);
+	mine = journal_of(joined.a);
 	write_notes(mine, 2);
 	cr_expect(eq(int, fixture_fork(write_as_child, NULL), 0));
 	cr_expect(eq(u64, readable(mine), 3));
@@ -178,7 +178,7 @@ Test(journal, whoever_dies_while_it_writes_loses_a_note)
 Test(journal, goes_with_the_ring)
 {
 	cr_expect(fixture_exists("journal"));
-	fixture_detach(ring.a);
+	fixture_detach(joined.a);
 	cr_expect(not(fixture_exists("journal") || fixture_exists("ring")));
 }
 
@@ -204,22 +204,22 @@ Test(journal, a_peek_sees_what_there_is_and_changes_nothing)
 	struct ts_key made = fixture_key(1, 1), ghost = fixture_key(2, 2),
 		      none = fixture_key(3, 3);
 
-	cr_expect(eq(int, fixture_take(ring.a, ghost).verdict, TS_PASS));
+	cr_expect(eq(int, fixture_take(joined.a, ghost).verdict, TS_PASS));
 	for (int i = 0; i < 2; i++) {
 		cr_expect(eq(int, ts_store_peek(b, &ghost), TS_MADE_ALONE));
 		cr_expect(eq(int, ts_store_peek(b, &none), TS_ABSENT));
 		cr_expect(eq(int, ts_store_peek(b, &made), TS_ABSENT));
 	}
-	fixture_capture(ring.a, true);
-	fixture_publish(ring.a, made, 1000, 5);
+	fixture_capture(joined.a, true);
+	fixture_publish(joined.a, made, 1000, 5);
 	cr_expect(eq(int, ts_store_peek(b, &made), TS_PRESENT));
 	cr_expect(fixture_hits(b, made, 1000, 5));
 	/* Until its segment is somebody else's. */
 	uint64_t capacity, used;
-	fixture_usage(ring.a, &capacity, &used);
+	fixture_usage(joined.a, &capacity, &used);
 	for (uint32_t i = 0; i < 2 * capacity / 200000; i++) {
-		fixture_capture(ring.a, true); /* of what nobody takes it is given up */
-		fixture_publish(ring.a, fixture_key(10 + i, 10 + i), 200000, 1);
+		fixture_capture(joined.a, true); /* of what nobody takes it is given up */
+		fixture_publish(joined.a, fixture_key(10 + i, 10 + i), 200000, 1);
 	}
 	cr_expect(ne(int, ts_store_peek(b, &made), TS_PRESENT));
 }

@@ -25,12 +25,12 @@ static struct ts_loaders *table_of(struct ts_store *store)
 	return table;
 }
 
-static struct ts_loaders *loaders; /* of ring.a */
+static struct ts_loaders *loaders; /* of joined.a */
 
 static void begin(void)
 {
 	fixture_alone_init();
-	loaders = table_of(ring.a);
+	loaders = table_of(joined.a);
 }
 
 TestSuite(loaders, .init = begin, .fini = fixture_finish);
@@ -307,7 +307,7 @@ Test(loaders, of_workers_stay_when_their_job_comes_late)
 	uint64_t job = ts_process_id(getpid(), false);
 	struct ts_loader loader;
 
-	fixture_detach(ring.a);
+	fixture_detach(joined.a);
 	cr_assert(fixture_is_killed(speak_for_parent, &job));
 	/* Nobody has the ring any more, so this makes a new one. */
 	struct ts_store *store = fixture_attach(job);

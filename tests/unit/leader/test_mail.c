@@ -13,13 +13,13 @@
 
 #define GUARD_NS UINT64_C(30000000000)
 
-static struct ts_mail mail; /* of ring.a */
+static struct ts_mail mail; /* of joined.a */
 static uint32_t slot_index; /* of the request at hand */
 
 static void begin(void)
 {
 	fixture_alone_init();
-	cr_assert(eq(int, ts_mail_attach(ring.a, &mail), 0));
+	cr_assert(eq(int, ts_mail_attach(joined.a, &mail), 0));
 }
 
 TestSuite(mail, .init = begin, .fini = fixture_finish, .timeout = 60);

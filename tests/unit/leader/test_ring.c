@@ -24,9 +24,9 @@ static void turn_over(struct ts_store *store, uint32_t turns)
 
 Test(ring_captured, old_records_make_room_for_new_ones)
 {
-	fixture_publish(ring.a, fixture_key(1, 1), 1000, 1);
-	turn_over(ring.a, 3);
-	cr_expect(not(fixture_hits(ring.a, fixture_key(1, 1), 1000, 1)));
+	fixture_publish(joined.a, fixture_key(1, 1), 1000, 1);
+	turn_over(joined.a, 3);
+	cr_expect(not(fixture_hits(joined.a, fixture_key(1, 1), 1000, 1)));
 }
 
 /* Memory is only what is written: the rest of such a ring is a hole. */
@@ -57,17 +57,17 @@ Test(pages, a_quarter_of_a_tebibyte_works_to_its_end)
 
 Test(ring_pair, leased_bytes_stay_while_everything_else_is_turned_over)
 {
-	fixture_publish(ring.a, fixture_key(1, 1), 100000, 42);
-	struct ts_take take = fixture_take(ring.b, fixture_key(1, 1));
+	fixture_publish(joined.a, fixture_key(1, 1), 100000, 42);
+	struct ts_take take = fixture_take(joined.b, fixture_key(1, 1));
 	cr_assert(eq(int, take.verdict, TS_HIT));
-	turn_over(ring.a, 3);
+	turn_over(joined.a, 3);
 	const unsigned char *data = take.lease.data;
 	for (uint32_t i = 0; i < 100000; i++)
 		cr_assert(eq(int, data[i], 42));
-	cr_expect(fixture_hits(ring.a, fixture_key(1, 1), 100000, 42), "still found, too");
-	ts_lease_release(ring.b, &take.lease);
-	turn_over(ring.a, 2);
-	cr_expect(not(fixture_hits(ring.a, fixture_key(1, 1), 100000, 42)));
+	cr_expect(fixture_hits(joined.a, fixture_key(1, 1), 100000, 42), "still found, too");
+	ts_lease_release(joined.b, &take.lease);
+	turn_over(joined.a, 2);
+	cr_expect(not(fixture_hits(joined.a, fixture_key(1, 1), 100000, 42)));
 }
 
 Test(ring_pair, reserved_bytes_stay_although_the_right_was_taken_over)
@@ -75,16 +75,17 @@ Test(ring_pair, reserved_bytes_stay_although_the_right_was_taken_over)
 	struct ts_key key = fixture_key(1, 1);
 	unsigned char *buffer;
 
-	struct ts_take claim = fixture_take(ring.a, key), busy = fixture_take(ring.b, key);
-	cr_assert(eq(int, ts_claim_reserve(ring.a, &claim.claim, 200000, (void **)&buffer), 0));
-	ts_store_wait(ring.b, &key, 1, &(struct ts_patience){0}, &busy);
+	struct ts_take claim = fixture_take(joined.a, key), busy = fixture_take(joined.b, key);
+	cr_assert(
+		eq(int, ts_claim_reserve(joined.a, &claim.claim, 200000, (void **)&buffer), 0));
+	ts_store_wait(joined.b, &key, 1, &(struct ts_patience){0}, &busy);
 	cr_assert(eq(int, busy.verdict, TS_CLAIM));
-	ts_claim_abandon(ring.b, &busy.claim);
+	ts_claim_abandon(joined.b, &busy.claim);
 	memset(buffer, 0x77, 200000);
-	turn_over(ring.b, 3);
+	turn_over(joined.b, 3);
 	for (uint32_t i = 0; i < 200000; i++)
 		cr_assert(eq(int, buffer[i], 0x77));
-	cr_expect(eq(int, ts_claim_publish(ring.a, &claim.claim, 200000, 1), -ESTALE));
+	cr_expect(eq(int, ts_claim_publish(joined.a, &claim.claim, 200000, 1), -ESTALE));
 }
 
 /* Take leases in every segment until reclaiming finds none. */
@@ -96,7 +97,7 @@ Test(ring, a_ring_full_of_pins_refuses_and_recovers)
 	void *buffer;
 
 	for (uint32_t i = 0; i < 4; i++)
-		members[i] = i == 0 ? ring.a : fixture_attach(JOB_A + i);
+		members[i] = i == 0 ? joined.a : fixture_attach(JOB_A + i);
 	for (uint32_t i = 0; i < 20; i++) {
 		struct ts_key key = fixture_key(i, i + 1);
 		fixture_capture(members[0], true);
@@ -123,8 +124,8 @@ Test(ring, a_ring_full_of_pins_refuses_and_recovers)
 
 Test(ring_captured, an_idle_owner_loses_its_segment_when_every_one_is_open)
 {
-	struct ts_store *members[32] = {ring.a};
-	uint32_t count = ring.a->shape.segment_count;
+	struct ts_store *members[32] = {joined.a};
+	uint32_t count = joined.a->shape.segment_count;
 	void *buffer;
 
 	for (uint32_t i = 0; i < count; i++) {
@@ -156,19 +157,19 @@ Test(ring_captured, a_process_has_a_limited_number_of_leases)
 {
 	struct ts_take takes[TS_LEASES];
 
-	fixture_publish(ring.a, fixture_key(1, 1), 100, 1);
+	fixture_publish(joined.a, fixture_key(1, 1), 100, 1);
 	for (uint32_t i = 0; i < TS_LEASES; i++) {
-		takes[i] = fixture_take(ring.a, fixture_key(1, 1));
+		takes[i] = fixture_take(joined.a, fixture_key(1, 1));
 		cr_assert(eq(int, takes[i].verdict, TS_HIT));
 	}
-	struct ts_take more = fixture_take(ring.a, fixture_key(1, 1));
+	struct ts_take more = fixture_take(joined.a, fixture_key(1, 1));
 	cr_expect(eq(int, more.verdict, TS_PASS));
 	cr_expect(eq(int, more.reason, TS_REASON_NO_LEASE));
-	ts_lease_release(ring.a, &takes[3].lease);
-	cr_expect(fixture_hits(ring.a, fixture_key(1, 1), 100, 1));
+	ts_lease_release(joined.a, &takes[3].lease);
+	cr_expect(fixture_hits(joined.a, fixture_key(1, 1), 100, 1));
 	for (uint32_t i = 0; i < TS_LEASES; i++) {
 		if (i != 3)
-			ts_lease_release(ring.a, &takes[i].lease);
+			ts_lease_release(joined.a, &takes[i].lease);
 	}
 }
 
@@ -178,17 +179,18 @@ Test(ring_captured, several_threads_produce_in_windows_of_their_own)
 	unsigned char *buffers[3];
 
 	for (uint32_t i = 0; i < 3; i++) {
-		takes[i] = fixture_take(ring.a, fixture_key(i, i + 1));
+		takes[i] = fixture_take(joined.a, fixture_key(i, i + 1));
 		cr_assert(eq(int,
-			ts_claim_reserve(ring.a, &takes[i].claim, 300000, (void **)&buffers[i]),
+			ts_claim_reserve(
+				joined.a, &takes[i].claim, 300000, (void **)&buffers[i]),
 			0));
 	}
 	for (uint32_t i = 0; i < 3; i++)
 		memset(buffers[i], (int)i + 1, 300000);
 	for (uint32_t i = 3; i-- > 0;)
-		cr_assert(eq(int, ts_claim_publish(ring.a, &takes[i].claim, 300000, 1), 0));
+		cr_assert(eq(int, ts_claim_publish(joined.a, &takes[i].claim, 300000, 1), 0));
 	for (uint32_t i = 0; i < 3; i++)
-		cr_expect(fixture_hits(ring.a, fixture_key(i, i + 1), 300000, (int)i + 1));
+		cr_expect(fixture_hits(joined.a, fixture_key(i, i + 1), 300000, (int)i + 1));
 }
 
 /* How many mappings of segments are writable in this process; found by inode number. */
@@ -227,31 +229,31 @@ Test(pages, only_the_open_segment_is_writable_and_only_for_its_owner)
 
 static int share_as_child(void *parent_member)
 {
-	if (ts_store_after_fork(ring.a) != 0 || ring.a->member == *(int32_t *)parent_member)
+	if (ts_store_after_fork(joined.a) != 0 || joined.a->member == *(int32_t *)parent_member)
 		return 1;
-	if (!fixture_hits(ring.a, fixture_key(1, 1), 1000, 1))
+	if (!fixture_hits(joined.a, fixture_key(1, 1), 1000, 1))
 		return 2;
-	fixture_publish(ring.a, fixture_key(2, 2), 1000, 2);
-	fixture_detach(ring.a);
+	fixture_publish(joined.a, fixture_key(2, 2), 1000, 2);
+	fixture_detach(joined.a);
 	return 0;
 }
 
 Test(ring_captured, the_child_of_a_fork_is_a_member_of_its_own)
 {
-	int32_t parent_member = ring.a->member;
+	int32_t parent_member = joined.a->member;
 	void *buffer;
 
-	fixture_publish(ring.a, fixture_key(1, 1), 1000, 1);
+	fixture_publish(joined.a, fixture_key(1, 1), 1000, 1);
 	/* A reservation of the parent is open across the fork and stays the parent's. */
-	struct ts_take take = fixture_take(ring.a, fixture_key(3, 3));
-	cr_assert(eq(int, ts_claim_reserve(ring.a, &take.claim, 1000, &buffer), 0));
+	struct ts_take take = fixture_take(joined.a, fixture_key(3, 3));
+	cr_assert(eq(int, ts_claim_reserve(joined.a, &take.claim, 1000, &buffer), 0));
 	memset(buffer, 3, 1000);
 	cr_expect(eq(int, fixture_fork(share_as_child, &parent_member), 0));
-	cr_assert(eq(int, ts_claim_publish(ring.a, &take.claim, 1000, 1), 0));
-	cr_expect(fixture_hits(ring.a, fixture_key(2, 2), 1000, 2));
-	cr_expect(fixture_hits(ring.a, fixture_key(3, 3), 1000, 3));
+	cr_assert(eq(int, ts_claim_publish(joined.a, &take.claim, 1000, 1), 0));
+	cr_expect(fixture_hits(joined.a, fixture_key(2, 2), 1000, 2));
+	cr_expect(fixture_hits(joined.a, fixture_key(3, 3), 1000, 3));
 	cr_expect(fixture_exists("ring"), "the child was not the last");
-	fixture_detach(ring.a);
+	fixture_detach(joined.a);
 	cr_expect(not(fixture_exists("ring")));
 }
 
@@ -275,43 +277,43 @@ Test(ring_captured, what_a_dead_member_held_is_given_back)
 {
 	uint32_t index = 1, open = 0;
 
-	fixture_publish(ring.a, fixture_key(1, 1), 1000, 1);
+	fixture_publish(joined.a, fixture_key(1, 1), 1000, 1);
 	cr_assert(eq(int, WTERMSIG(fixture_fork(hold_everything_and_die, &index)), SIGKILL));
-	cr_expect(ne(u64, ring.a->members[1].lease[0], 0));
-	cr_expect(eq(u32, ts_member_clean_all(ring.a), 1));
-	cr_expect(eq(int, ts_member_state(ring.a->members[1].word), TS_MEMBER_FREE));
+	cr_expect(ne(u64, joined.a->members[1].lease[0], 0));
+	cr_expect(eq(u32, ts_member_clean_all(joined.a), 1));
+	cr_expect(eq(int, ts_member_state(joined.a->members[1].word), TS_MEMBER_FREE));
 	for (uint32_t i = 0; i < TS_LEASES; i++)
-		cr_expect(eq(u64, ring.a->members[1].lease[i], 0));
-	for (uint32_t i = 0; i < ring.a->shape.segment_count; i++)
-		open += ts_segment_state(ring.a->segments[i].word) == TS_SEGMENT_OPEN;
+		cr_expect(eq(u64, joined.a->members[1].lease[i], 0));
+	for (uint32_t i = 0; i < joined.a->shape.segment_count; i++)
+		open += ts_segment_state(joined.a->segments[i].word) == TS_SEGMENT_OPEN;
 	cr_expect(eq(u32, open, 1), "ours");
-	turn_over(ring.a, 2);
+	turn_over(joined.a, 2);
 }
 
 Test(ring, a_cleaner_that_died_is_followed_by_another)
 {
-	struct ts_segment *segment = &ring.a->segments[3];
+	struct ts_segment *segment = &joined.a->segments[3];
 
 	/* Slot 9: its process is dead, and so is the one that cleaned up after it. */
-	ts_write_relaxed(&ring.a->header->member_high, 10);
-	ts_write_relaxed(&ring.a->members[9].word,
+	ts_write_relaxed(&joined.a->header->member_high, 10);
+	ts_write_relaxed(&joined.a->members[9].word,
 		ts_member_pack(TS_MEMBER_CLEANING, 7, (UINT64_C(1) << 24) | 4194303));
-	ts_write_relaxed(&ring.a->members[9].lease[2], ts_lease_pack(3, 0));
+	ts_write_relaxed(&joined.a->members[9].lease[2], ts_lease_pack(3, 0));
 	ts_write_relaxed(&segment->word, ts_segment_pack(TS_SEGMENT_DRAIN, 9, 0));
-	cr_expect(ts_member_clean(ring.a, 9));
-	cr_expect(eq(u64, ring.a->members[9].word, ts_member_pack(TS_MEMBER_FREE, 8, 0)));
-	cr_expect(eq(u64, ring.a->members[9].lease[2], 0));
+	cr_expect(ts_member_clean(joined.a, 9));
+	cr_expect(eq(u64, joined.a->members[9].word, ts_member_pack(TS_MEMBER_FREE, 8, 0)));
+	cr_expect(eq(u64, joined.a->members[9].lease[2], 0));
 	cr_expect(eq(u64, segment->word, ts_segment_pack(TS_SEGMENT_SEALED, 0, 0)));
 }
 
 Test(ring_pair, leaving_while_a_thread_still_reads_keeps_the_slot)
 {
-	int32_t member = ring.a->member;
+	int32_t member = joined.a->member;
 
-	fixture_publish(ring.a, fixture_key(1, 1), 1000, 6);
-	struct ts_take take = fixture_take(ring.a, fixture_key(1, 1));
-	fixture_detach(ring.a);
-	cr_expect(eq(int, ts_member_state(ring.b->members[member].word), TS_MEMBER_LIVE));
+	fixture_publish(joined.a, fixture_key(1, 1), 1000, 6);
+	struct ts_take take = fixture_take(joined.a, fixture_key(1, 1));
+	fixture_detach(joined.a);
+	cr_expect(eq(int, ts_member_state(joined.b->members[member].word), TS_MEMBER_LIVE));
 	cr_expect(eq(int, ((const char *)take.lease.data)[999], 6), "still mapped and pinned");
 }
 
@@ -319,12 +321,12 @@ Test(ring, usage_counts_what_is_in_the_segments)
 {
 	uint64_t capacity, used;
 
-	fixture_usage(ring.a, &capacity, &used);
-	cr_expect(eq(u64, capacity, ring.a->shape.segment_count << 20));
+	fixture_usage(joined.a, &capacity, &used);
+	cr_expect(eq(u64, capacity, joined.a->shape.segment_count << 20));
 	cr_expect(eq(u64, used, 0));
-	fixture_capture(ring.a, true);
-	fixture_publish(ring.a, fixture_key(1, 1), 1000, 1);
-	fixture_usage(ring.a, &capacity, &used);
+	fixture_capture(joined.a, true);
+	fixture_publish(joined.a, fixture_key(1, 1), 1000, 1);
+	fixture_usage(joined.a, &capacity, &used);
 	cr_expect(ge(u64, used, 1000));
 	cr_expect(le(u64, used, 2000));
 }
@@ -402,20 +404,20 @@ Test(pages, dear_huge_pages_are_not_tried_for_a_while)
 
 Test(ring, a_complete_ring_does_not_ask_the_machine)
 {
-	for (uint32_t i = 0; i < ring.a->shape.segment_count; i++)
-		ts_write_relaxed(&ring.a->segments[i].allocated, 1);
+	for (uint32_t i = 0; i < joined.a->shape.segment_count; i++)
+		ts_write_relaxed(&joined.a->segments[i].allocated, 1);
 	/* The machine has room: it would say yes, as it does in the next test. */
-	cr_expect(not(ts_limits_may_grow(ring.a)));
-	cr_expect(eq(u64, ts_load_relaxed(&ring.a->grow_at), 0), "nor was it full");
+	cr_expect(not(ts_limits_may_grow(joined.a)));
+	cr_expect(eq(u64, ts_load_relaxed(&joined.a->grow_at), 0), "nor was it full");
 }
 
 Test(ring, a_full_machine_is_not_asked_at_every_segment)
 {
-	cr_expect(ts_limits_may_grow(ring.a));
-	ts_write_relaxed(&ring.a->grow_at, UINT64_MAX);
-	cr_expect(not(ts_limits_may_grow(ring.a)));
-	ts_write_relaxed(&ring.a->grow_at, 1);
-	cr_expect(ts_limits_may_grow(ring.a));
+	cr_expect(ts_limits_may_grow(joined.a));
+	ts_write_relaxed(&joined.a->grow_at, UINT64_MAX);
+	cr_expect(not(ts_limits_may_grow(joined.a)));
+	ts_write_relaxed(&joined.a->grow_at, 1);
+	cr_expect(ts_limits_may_grow(joined.a));
 }
 
 /* How a ring is cut, and which limits of the machine count. */

@@ -8,7 +8,7 @@
 /* One sleep of a waiter (leader/ring/claims.c). */
 #define SLICE (5 * MS)
 
-/* What is waited for; the claim of ring.a on it; what ring.b, the waiter, has found. */
+/* What is waited for; the claim of joined.a on it; what joined.b, the waiter, has found. */
 static struct ts_key key;
 static struct ts_take claim, busy;
 static struct ts_patience patience;
@@ -34,22 +34,22 @@ TestSuite(wait, .init = begin, .fini = finish, .timeout = 60);
 
 static void find_it_busy(void)
 {
-	busy = fixture_take(ring.b, key);
+	busy = fixture_take(joined.b, key);
 	cr_assert(eq(int, busy.verdict, TS_BUSY));
 }
 
-/* ring.a has the claim, and ring.b is about to wait. */
+/* joined.a has the claim, and joined.b is about to wait. */
 static void claim_and_find_it_busy(uint32_t number)
 {
 	key = fixture_key(number, number);
-	claim = fixture_take(ring.a, key);
+	claim = fixture_take(joined.a, key);
 	find_it_busy();
 }
 
 static void publish_claim(void)
 {
 	memset(buffer, 5, 100);
-	cr_assert(eq(int, ts_claim_publish(ring.a, &claim.claim, 100, 1), 0));
+	cr_assert(eq(int, ts_claim_publish(joined.a, &claim.claim, 100, 1), 0));
 }
 
 /* What the waiter got is a hit with these bytes. */
@@ -57,7 +57,7 @@ static void expect_hit(int value)
 {
 	cr_assert(eq(int, busy.verdict, TS_HIT));
 	cr_expect(eq(int, *(const char *)busy.lease.data, value));
-	ts_lease_release(ring.b, &busy.lease);
+	ts_lease_release(joined.b, &busy.lease);
 }
 
 /* What it got is the claim, this long after the beginning. */
@@ -65,23 +65,23 @@ static void expect_claim(uint64_t passed_ns)
 {
 	cr_assert(eq(int, busy.verdict, TS_CLAIM));
 	cr_expect(eq(u64, clock_passed(), passed_ns));
-	ts_claim_abandon(ring.b, &busy.claim);
+	ts_claim_abandon(joined.b, &busy.claim);
 }
 
 static void wait_for(uint64_t timeout_ns)
 {
-	ts_store_wait(ring.b, &key, timeout_ns, &(struct ts_patience){0}, &busy);
+	ts_store_wait(joined.b, &key, timeout_ns, &(struct ts_patience){0}, &busy);
 }
 
 static void wait_a_moment(uint64_t timeout_ns)
 {
-	ts_store_wait_a_moment(ring.b, &key, timeout_ns, &patience, &busy);
+	ts_store_wait_a_moment(joined.b, &key, timeout_ns, &patience, &busy);
 }
 
 Test(wait, wait_ends_with_the_record)
 {
 	claim_and_find_it_busy(1);
-	cr_assert(eq(int, ts_claim_reserve(ring.a, &claim.claim, 100, &buffer), 0));
+	cr_assert(eq(int, ts_claim_reserve(joined.a, &claim.claim, 100, &buffer), 0));
 	publish_claim();
 	wait_for(1000 * MS);
 	expect_hit(5);
@@ -90,7 +90,7 @@ Test(wait, wait_ends_with_the_record)
 Test(wait, a_moment_ends_with_the_record_or_without_it)
 {
 	claim_and_find_it_busy(1);
-	cr_assert(eq(int, ts_claim_reserve(ring.a, &claim.claim, 100, &buffer), 0));
+	cr_assert(eq(int, ts_claim_reserve(joined.a, &claim.claim, 100, &buffer), 0));
 	for (int i = 0; i < 100; i++) { /* no take-over before the deadline */
 		wait_a_moment(30000 * MS);
 		cr_assert(eq(int, busy.verdict, TS_BUSY));
@@ -102,7 +102,7 @@ Test(wait, a_moment_ends_with_the_record_or_without_it)
 	cr_expect(eq(u64, clock_passed(), 100 * SLICE), "nobody slept");
 
 	claim_and_find_it_busy(2);
-	ts_claim_abandon(ring.a, &claim.claim);
+	ts_claim_abandon(joined.a, &claim.claim);
 	wait_a_moment(30000 * MS);
 	expect_claim(100 * SLICE);
 }
@@ -110,20 +110,20 @@ Test(wait, a_moment_ends_with_the_record_or_without_it)
 static void give_up(void *unused)
 {
 	(void)unused;
-	ts_claim_abandon(ring.a, &claim.claim);
+	ts_claim_abandon(joined.a, &claim.claim);
 }
 
 /* What nobody else here has asked for, somebody outside has. */
 static enum ts_verdict wait_for_who_gives_up(uint32_t number, bool wants)
 {
-	fixture_capture(ring.a, false);
-	ts_store_want(ring.a, TS_KIND_PIXELS, true);
-	ts_store_want(ring.b, TS_KIND_PIXELS, wants);
+	fixture_capture(joined.a, false);
+	ts_store_want(joined.a, TS_KIND_PIXELS, true);
+	ts_store_want(joined.b, TS_KIND_PIXELS, wants);
 	claim_and_find_it_busy(number);
 	clock_at(clock_passed() + 20 * MS, give_up, NULL);
 	wait_for(1000 * MS);
 	if (busy.verdict == TS_CLAIM)
-		ts_claim_abandon(ring.b, &busy.claim);
+		ts_claim_abandon(joined.b, &busy.claim);
 	return busy.verdict;
 }
 
@@ -138,16 +138,16 @@ Test(wait, wait_takes_over_at_the_deadline_and_the_old_owner_loses)
 	void *other;
 
 	claim_and_find_it_busy(1);
-	cr_assert(eq(int, ts_claim_reserve(ring.a, &claim.claim, 100, &buffer), 0));
+	cr_assert(eq(int, ts_claim_reserve(joined.a, &claim.claim, 100, &buffer), 0));
 	wait_for(33 * MS);
 	cr_expect(eq(u64, clock_passed(), 33 * MS));
 	cr_assert(eq(int, busy.verdict, TS_CLAIM));
-	cr_assert(eq(int, ts_claim_reserve(ring.b, &busy.claim, 100, &other), 0));
+	cr_assert(eq(int, ts_claim_reserve(joined.b, &busy.claim, 100, &other), 0));
 	memset(other, 2, 100);
 	memset(buffer, 1, 100); /* memory stays the old owner's */
-	cr_expect(eq(int, ts_claim_publish(ring.a, &claim.claim, 100, 1), -ESTALE));
-	cr_assert(eq(int, ts_claim_publish(ring.b, &busy.claim, 100, 1), 0));
-	cr_expect(fixture_hits(ring.a, key, 100, 2));
+	cr_expect(eq(int, ts_claim_publish(joined.a, &claim.claim, 100, 1), -ESTALE));
+	cr_assert(eq(int, ts_claim_publish(joined.b, &busy.claim, 100, 1), 0));
+	cr_expect(fixture_hits(joined.a, key, 100, 2));
 }
 
 Test(wait, moments_count_towards_the_deadline)
@@ -159,16 +159,16 @@ Test(wait, moments_count_towards_the_deadline)
 	}
 	wait_a_moment(6 * SLICE);
 	expect_claim(6 * SLICE);
-	ts_claim_abandon(ring.a, &claim.claim);
+	ts_claim_abandon(joined.a, &claim.claim);
 
 	/* What was waited for one claim is nothing that was waited for the next. */
 	claim_and_find_it_busy(2);
 	wait_a_moment(30000 * MS);
 	cr_assert(eq(int, busy.verdict, TS_BUSY));
 	cr_expect(eq(u64, patience.waited_ns, SLICE));
-	ts_store_wait(ring.b, &key, 1000 * MS, &patience, &busy);
+	ts_store_wait(joined.b, &key, 1000 * MS, &patience, &busy);
 	expect_claim(6 * SLICE + 1000 * MS);
-	ts_claim_abandon(ring.a, &claim.claim);
+	ts_claim_abandon(joined.a, &claim.claim);
 }
 
 /* ---- owners in other processes ---------------------------------------------------------- */
