@@ -509,5 +509,7 @@ Test(order_rule, each_sample_is_made_once_and_all_are_given_a_shuffle)
 		cr_expect(made <= rules[i].most, "%s: %f", rules[i].what, made);
 		speeds_expect_shuffled(jobs, rules[i].count, rules[i].near);
 		speeds_end(jobs);
+		torch_finish();
+		torch_init();
 	}
 }
