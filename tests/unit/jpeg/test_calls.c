@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls on one object in orders that few programs choose, which libjpeg allows all the same. */
-#include "fixture.h"
 #include "hooks/jpeg/decoder.h"
 #include "shim/elf.h"
 #include "hooks/jpeg/abi.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "fixture.h"
 
 struct object {
 	struct jpeg_decompress_struct cinfo;
@@ -31,20 +28,6 @@ static void object_destroy(struct object *object)
 	drive_hooked.destroy(&object->cinfo);
 	drive_source_finish(&object->source);
 	free(object);
-}
-
-/* The usual picture. */
-static uint8_t *data;
-static size_t bytes;
-
-static void encode(void)
-{
-	data = drive_encode(&usual, &bytes);
-}
-
-static void free_data(void)
-{
-	free(data);
 }
 
 TestSuite(calls, .init = encode, .fini = free_data);
