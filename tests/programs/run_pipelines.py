@@ -19,7 +19,6 @@ import collections
 import importlib
 import inspect
 import itertools
-import json
 import os
 import sys
 
@@ -28,6 +27,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e")]
 import corpus_python  # noqa: E402
 import holders  # noqa: E402
 import meeting  # noqa: E402 -- of the tests beside
+import result_rows  # noqa: E402
 import support  # noqa: E402
 from support import Group, finish, start  # noqa: E402
 
@@ -144,8 +144,7 @@ def with_options(names, known):
     ways of holders.py, by turns.  Prints what was taken, beside what is without, and keeps it
     (OPTIONS); whether all were the same samples, and in default mode, equal seeds, those of a plain
     run."""
-    with open(RESULTS) as file:
-        without = json.load(file)
+    without = result_rows.read(RESULTS)
     kinds, rows, good = itertools.cycle(holders.HOLDERS), [], True
     for name in names:
         kind = next(kinds)
@@ -164,9 +163,7 @@ def with_options(names, known):
             name, kind, {None: "does not repeat", True: "as plain", False: "NOT AS PLAIN"}[as_plain],
             "none" if taken_so is None else "%.2f" % taken_so, "the same" if same else "OTHER SAMPLES", taken, before.get("taken"), "; ".join(notes)), flush=True)
     if len(rows) == len(known):
-        with open(OPTIONS, "w") as file:
-            json.dump(rows, file, indent=1)
-            file.write("\n")
+        result_rows.write(OPTIONS, rows)
     shared = [row for row in rows if (row["without"] or 0) >= .5]
     print("# of %d that share without them: at least 90 %% taken in %d" % (
         len(shared), sum(row["taken"] >= .9 for row in shared)))
@@ -232,16 +229,10 @@ def table(results):
 
 def keep(results):
     """Put @results among those that are kept; all of these, in order of the pipelines."""
-    kept = {}
-    if os.path.exists(RESULTS):
-        with open(RESULTS) as file:
-            kept = json.load(file)
-    kept.update({one.name: one._asdict() for one in results})
-    kept = {name: kept[name] for name in pipelines() if name in kept}
-    with open(RESULTS, "w") as file:
-        json.dump(kept, file, indent=1)
-        file.write("\n")
-    return [Result(**one) for one in kept.values()]
+    rows = {**result_rows.read(RESULTS), **{one.name: one._asdict() for one in results}}
+    rows = {name: rows[name] for name in pipelines() if name in rows}
+    result_rows.write(RESULTS, rows)
+    return [Result(**one) for one in rows.values()]
 
 
 def write_table(path, results):

@@ -4,6 +4,8 @@ Objects that libraries made in C, which data sets of aligned jobs hold: equal on
 two processes with other hash seeds, and others have other names.
 """
 
+import importlib
+import inspect
 import json
 import os
 import sys
@@ -39,9 +41,16 @@ def name(thing, notes=None):
 
 
 def kind(function):
-    """Decorator: makes an object in one of two states."""
-    KINDS[function.__name__] = function
-    return function
+    """Decorator: makes an object in one of two states, with modules that are imported for it."""
+    parameters = inspect.signature(function).parameters.values()
+    modules = [one.name for one in parameters
+               if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD][1:]
+
+    def make(state):
+        return function(state, *map(importlib.import_module, modules))
+
+    KINDS[function.__name__] = make
+    return make
 
 
 def there(word, write):
@@ -126,62 +135,50 @@ def pieces_at_both_ends(state):
 
 
 @kind
-def pattern(state):
-    import regex
+def pattern(state, regex):
     return regex.compile(r"\p{L}+%d" % state)
 
 
 @kind
-def match(state):
-    import regex
+def match(state, regex):
     return regex.search("[a-z]+", "11abc" + "d" * state)
 
 
 @kind
-def settings(state):
-    import pydantic
+def settings(state, pydantic):
     return pydantic.create_model("Settings", size=(int, 1), names=(list, []))(size=state)
 
 
 @kind
-def fields(state):
-    import pydantic
+def fields(state, pydantic):
     return pydantic.create_model("Settings", size=(int, 1 + state), names=(list, []))
 
 
 # ---- pictures and volumes ----
 
 @kind
-def clahe(state):
-    import cv2
+def clahe(state, cv2):
     return cv2.createCLAHE(2.0, (8, 8 + state))
 
 
 @kind
-def orb(state):
-    import cv2
+def orb(state, cv2):
     return cv2.ORB_create(100, patchSize=31 + state)
 
 
 @kind
-def picture_of_opencv(state):
-    import cv2
-    import numpy
+def picture_of_opencv(state, cv2, numpy):
     return cv2.UMat(numpy.full((3, 4), state, numpy.uint8))
 
 
 @kind
-def channels_of_opencv(state):
-    import cv2
-    import numpy
+def channels_of_opencv(state, cv2, numpy):
     cube = numpy.zeros((2, 3, 4), numpy.uint8)
     return cv2.UMat(cv2.Mat(cube, wrap_channels=False) if state else cube)
 
 
 @kind
-def shape_of_opencv(state):
-    import cv2
-    import numpy
+def shape_of_opencv(state, cv2, numpy):
     return cv2.UMat(numpy.zeros((3 + state, 4 - state), numpy.uint8))
 
 
@@ -192,56 +189,47 @@ def default_font(state):
 
 
 @kind
-def font(state):
-    import matplotlib
+def font(state, matplotlib):
     from PIL import ImageFont
     word = "DejaVuSans.ttf" if state else "DejaVuSans-Bold.ttf"
     return ImageFont.truetype(os.path.join(matplotlib.get_data_path(), "fonts", "ttf", word), 12)
 
 
 @kind
-def volume(state):
-    import numpy
-    import SimpleITK
+def volume(state, numpy, SimpleITK):
     made = SimpleITK.GetImageFromArray(numpy.ones((3, 4, 5), numpy.float32))
     made.SetSpacing((1, 2, 3 + state))
     return made
 
 
 @kind
-def voxels(state):
-    import numpy
-    import SimpleITK
+def voxels(state, numpy, SimpleITK):
     return SimpleITK.GetImageFromArray(numpy.full((3, 4, 5), state, numpy.float32))
 
 
 @kind
-def turn(state):
-    import SimpleITK
+def turn(state, SimpleITK):
     made = SimpleITK.Euler3DTransform()
     made.SetRotation(0, 0, state)
     return made
 
 
 @kind
-def value_outside(state):
-    import SimpleITK
+def value_outside(state, SimpleITK):
     made = SimpleITK.ResampleImageFilter()
     made.SetDefaultPixelValue(1 + state / (1 << 40))  # which its text does not tell
     return made
 
 
 @kind
-def turn_of_a_filter(state):
-    import SimpleITK
+def turn_of_a_filter(state, SimpleITK):
     made = SimpleITK.ResampleImageFilter()
     made.SetTransform(turn(state))
     return made
 
 
 @kind
-def sigma(state):
-    import SimpleITK
+def sigma(state, SimpleITK):
     made = SimpleITK.SmoothingRecursiveGaussianImageFilter()
     made.SetSigma(1.0 + state)
     return made
@@ -262,8 +250,7 @@ def module(state):
 
 
 @kind
-def weights(state):
-    import torch
+def weights(state, torch):
     made = script(lambda nn: nn.Linear(3, 4))
     with torch.no_grad():
         made.bias += state
@@ -271,14 +258,12 @@ def weights(state):
 
 
 @kind
-def loaded(state):
-    import torch
+def loaded(state, torch):
     return torch.jit.load(there("loaded%d" % state, lambda path: module(state).save(path)))
 
 
 @kind
-def traced(state):
-    import torch
+def traced(state, torch):
     torch.manual_seed(0)
     return torch.jit.trace(torch.nn.Linear(3, 4 + state), torch.zeros(1, 3))
 
@@ -297,14 +282,12 @@ kind(tensors)
 
 
 @kind
-def words_beside_tensors(state):
-    import numpy
+def words_beside_tensors(state, numpy):
     return tensors(2 * state, c=numpy.zeros(3))
 
 
 @kind
-def shapes_of_tensors(state):
-    import numpy
+def shapes_of_tensors(state, numpy):
     return tensors(4 + state % 2, d=numpy.zeros((2 + state, 3 - state)))
 
 
@@ -314,36 +297,31 @@ def tensors_of_torch(state):
 
 
 @kind
-def neighbours(state):
-    import numpy
+def neighbours(state, numpy):
     from scipy.spatial import cKDTree
     return cKDTree(numpy.arange(10.0).reshape(5, 2) + state)
 
 
 @kind
-def metric(state):
-    import torchmetrics
+def metric(state, torchmetrics):
     return torchmetrics.classification.MulticlassAccuracy(3 + state)
 
 
 @kind
-def trees(state):
-    import numpy
+def trees(state, numpy):
     from sklearn import tree
     return tree.DecisionTreeClassifier(random_state=0).fit(
         numpy.arange(12.0).reshape(6, 2), [0, 1, 0, 1, 0, state])
 
 
 @kind
-def graph(state):
-    import torch
+def graph(state, torch):
     from torch_geometric.data import Data
     return Data(x=torch.ones(3, 2) * state, edge_index=torch.tensor([[0, 1], [1, 2]]))
 
 
 @kind
-def graph_of_kinds(state):
-    import torch
+def graph_of_kinds(state, torch):
     from torch_geometric.data import HeteroData
     made = HeteroData()
     made["a"].x = torch.ones(2) * state

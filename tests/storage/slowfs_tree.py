@@ -3,9 +3,7 @@
 """slowfs passes everything through: what programs see is what the source has."""
 
 import errno
-import fcntl
 import hashlib
-import mmap
 import os
 import signal
 import stat
@@ -152,17 +150,6 @@ def test_names_are_made_and_removed(storage):
         os.chdir("/")
 
 
-def test_a_removed_file_lives_while_it_is_open(storage):
-    with open(storage.path + "/f", "w+b") as file:
-        os.unlink(storage.path + "/f")
-        file.write(b"still here")
-        file.flush()
-        assert os.fstat(file.fileno()).st_nlink == 0
-        assert os.pread(file.fileno(), 99, 0) == b"still here"
-    write_file(storage.path + "/f", b"another")
-    assert read_file(storage.path + "/f") == b"another"
-
-
 def test_files_are_written_in_every_way(storage):
     path, real = storage.path + "/log", storage.source + "/log"
     one, other = (os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY) for _ in "12")
@@ -181,58 +168,6 @@ def test_files_are_written_in_every_way(storage):
     assert os.stat(real).st_size == 200000
     assert os.pread(fd, 10, 199995) == b"\0" * 5 and os.pread(fd, 10, 200000) == b""
     os.close(fd)
-
-
-def test_files_are_mapped():
-    data = content(5, LARGE)
-    with Mounted() as storage:
-        write_file(storage.source + "/m", data)
-        with open(storage.path + "/m", "r+b") as file:
-            with mmap.mmap(file.fileno(), 0) as memory:
-                assert memory[:] == data
-                memory[4095:4097] = b"xy"
-        assert read_file(storage.source + "/m") == data[:4095] + b"xy" + data[4097:]
-
-
-def test_holes_are_found(storage):
-    make_tree(storage.source + "/t")
-    found = []
-    for top in (storage.source, storage.path):
-        with open(top + "/t/holes", "rb") as file:
-            fd = file.fileno()
-            found.append((os.lseek(fd, 0, os.SEEK_HOLE), os.lseek(fd, 9000, os.SEEK_DATA)))
-    assert found[0] == found[1] and found[0][1] > 9000, found
-
-
-def refused(path, lock):
-    """Whether another process is refused this lock."""
-    child = os.fork()
-    if child == 0:
-        try:
-            with open(path, "r+b") as file:
-                lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os._exit(0)
-        except BlockingIOError:
-            os._exit(1)
-        finally:
-            os._exit(2)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in (0, 1), status
-    return status == 1
-
-
-def test_locks_exclude_each_other(storage):
-    path = storage.path + "/f"
-    write_file(path, b"x")
-    for lock in (fcntl.flock, fcntl.lockf):
-        with open(path, "r+b") as file:
-            assert not refused(path, lock)
-            lock(file, fcntl.LOCK_EX)
-            assert refused(path, lock)
-            lock(file, fcntl.LOCK_UN)
-            assert not refused(path, lock)
-            lock(file, fcntl.LOCK_EX)
-        assert not refused(path, lock), "the lock outlived the file"
 
 
 def test_permissions_are_those_of_the_caller():

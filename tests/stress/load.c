@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -331,12 +332,53 @@ static bool finish(const struct crowd *crowd, struct child *children)
 	return right;
 }
 
-bool crowd_run(const struct crowd *crowd)
+static bool parse(struct crowd *crowd, int argc, char **argv)
+{
+	for (int o = getopt(argc, argv, "n:t:s:r:"); o != -1;
+		o = getopt(argc, argv, "n:t:s:r:")) {
+		int value = o == '?' ? 0 : atoi(optarg);
+		if (o == 'n')
+			crowd->processes = value;
+		else if (o == 't')
+			crowd->threads = value;
+		else if (o == 's')
+			crowd->seconds = value;
+		else if (o == 'r')
+			crowd->seed = (uint64_t)value;
+		else
+			return false;
+	}
+	return crowd->processes >= 2 && crowd->processes <= crowd->most_processes &&
+	       crowd->threads >= 1 && crowd->threads <= crowd->most_threads &&
+	       crowd->seed != 0 && crowd->seconds > 0;
+}
+
+int crowd_begin(struct crowd *crowd, int argc, char **argv)
+{
+	struct ts_store *probe;
+
+	if (!parse(crowd, argc, argv)) {
+		fprintf(stderr, "usage: %s [-n 2..%d] [-t 1..%d] [-s seconds] [-r seed]\n",
+			argv[0], crowd->most_processes, crowd->most_threads);
+		return 1;
+	}
+	snprintf(crowd->group, sizeof(crowd->group), "%s-%d", crowd->name, (int)getpid());
+	int r = load_attach(crowd->group, crowd->ring_bytes, &probe);
+	if (r < 0) {
+		fprintf(stderr, "no shared memory: %s\n", strerror(-r));
+		return 77;
+	}
+	ts_store_detach(probe);
+	return 0;
+}
+
+bool crowd_run(struct crowd *crowd)
 {
 	struct child children[CROWD_MAX] = {0};
 	uint64_t random = crowd->seed;
 	bool right = true;
 
+	crowd->end_ns = ts_now_ns() + (uint64_t)crowd->seconds * 1000000000;
 	for (int i = 0; i < crowd->processes; i++)
 		spawn(crowd, &children[i], i, load_random(&random));
 	while (right && ts_now_ns() < crowd->end_ns) {

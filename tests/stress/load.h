@@ -50,22 +50,33 @@ bool load_pair_shares(struct ts_store *one, struct ts_store *other, uint64_t id)
  */
 bool load_group_is_healthy(const char *group, uint64_t ring_bytes);
 
-/* ---- processes that share while they are killed, stopped and woken at random
- * ----------------- */
+/* ---- processes that share while they are killed, stopped and woken at random ------------- */
 
 #define CROWD_MAX 32
 
+/** What a program of a crowd is told: -n processes, -t threads, -s seconds, -r seed. */
 struct crowd {
-	int processes;
-	uint64_t seed;    /* not 0 */
-	uint64_t end_ns;  /* ts_now_ns() when nobody is disturbed any more */
+	int processes, threads, seconds;
+	uint64_t seed;
+	int most_processes, most_threads;
+	const char *name;    /* of the group, with the number of the process behind it */
+	uint64_t ring_bytes; /* of the group */
 	uint64_t stop_ns; /* a child that waits counts its own sleep, so nobody sleeps longer */
-	uint64_t finish_ns; /* how long children may take to end after that */
+	uint64_t finish_ns; /* how long children may take to end after @end_ns */
 	/** What a child does until @end_ns; an exit status, EXIT_UNATTACHED is none's fault. */
 	int (*run)(uint32_t number, uint64_t seed);
+
+	uint64_t end_ns; /* ts_now_ns() when nobody is disturbed any more */
+	char group[32];
 };
 
+/**
+ * Read the command line, and see that the group can be made.  Returns 0, or after a message
+ * an exit status.
+ */
+int crowd_begin(struct crowd *crowd, int argc, char **argv);
+
 /** Whether all children that were not killed ended well, and in time; else a message. */
-bool crowd_run(const struct crowd *crowd);
+bool crowd_run(struct crowd *crowd);
 
 #endif

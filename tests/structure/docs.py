@@ -11,25 +11,16 @@ import re
 import sys
 import tempfile
 
+import tap
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = ("shim", "leader", "hooks", "tests", "bench", "scripts")
 
 # Files of users and of other programs, which the documents speak of.
-ELSEWHERE = {
-    "train.py",
-    "train.sh",
-    "sweep.sh",
-    "sweep.py",
-    "work.py",
-    "dataloader.py",
-    "task.c",
-    "cuda.h",
-    "src/slurmd/slurmstepd/task.c",
-    "internal/pkg/util/env/clean.go",
-    "docs/reference/run.md",
-    "scripts/imagenet/main.py",
-    "scripts/timm/train.py",
-}
+ELSEWHERE = set("""
+    train.py train.sh sweep.sh sweep.py work.py dataloader.py task.c cuda.h src/slurmd/slurmstepd/task.c
+    internal/pkg/util/env/clean.go docs/reference/run.md scripts/imagenet/main.py scripts/timm/train.py
+""".split())
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FILE = re.compile(r"(?<![\w/.…~<>*$-])((?:[\w.-]+/)*[\w-]+\.(?:c|h|def|py|sh|pml|tsv|map))(?![\w*])")
@@ -133,14 +124,7 @@ def main():
         ("what the documents name is there", list(wrong_in_documents(ROOT))),
         ("what the source names is there", list(wrong_in_sources(ROOT))),
     )
-    failed = False
-    print(f"1..{len(checks)}")
-    for number, (name, lines) in enumerate(checks, 1):
-        print(f"{'not ok' if lines else 'ok'} {number} - {name}")
-        for line in lines:
-            print(f"# {line}")
-        failed = failed or bool(lines)
-    return 1 if failed else 0
+    return tap.report(checks)
 
 
 if __name__ == "__main__":

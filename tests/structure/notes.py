@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 
 import scenes  # noqa: E402
+import tap  # noqa: E402
 import told  # noqa: E402
 
 # Of so many messages no test can be made; the fewer, the better.
@@ -60,12 +61,7 @@ def main():
         (f"{len(rows)} messages have two scenes each", list(wrong_rows(said, rows))),
         (f"but for {WITHOUT}", [str(row) for row in rows if row[2].startswith("-")][WITHOUT:]),
     )
-    print(f"1..{len(checks)}")
-    for number, (name, lines) in enumerate(checks, 1):
-        print(f"{'not ok' if lines else 'ok'} {number} - {name}")
-        for line in lines:
-            print(f"# {line}")
-    return 1 if any(lines for _, lines in checks) else 0
+    return tap.report(checks)
 
 
 if __name__ == "__main__":

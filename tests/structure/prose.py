@@ -15,6 +15,8 @@ import sys
 
 from markdown_it import MarkdownIt
 
+import tap
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # The configuration: the most words of a sentence, and how one without a named subject begins.
@@ -93,10 +95,7 @@ def main(words):
     for page in pages:
         name = page.relative_to(ROOT).as_posix()
         checks.append((name, list(wrong(name, page.read_text(encoding="utf-8")))))
-    print(f"1..{len(checks)}")
-    for number, (name, lines) in enumerate(checks, 1):
-        print(f"{'not ok' if lines else 'ok'} {number} - {name}", *lines, sep="\n# ")
-    return 1 if any(lines for _, lines in checks) else 0
+    return tap.report(checks)
 
 
 if __name__ == "__main__":

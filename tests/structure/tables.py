@@ -14,6 +14,7 @@ sys.path.insert(0, str(TABLES))
 
 import pages  # noqa: E402
 import rows  # noqa: E402
+import tap  # noqa: E402
 
 
 def stale():
@@ -94,12 +95,7 @@ def main():
               ("options and commands have their texts", list(wrong_options())),
               ("README's options are options, with their defaults", list(wrong_readme(readme))),
               ("a wrong one in README is noticed", list(unnoticed_in_readme(readme))))
-    print(f"1..{len(checks)}")
-    for number, (name, wrong) in enumerate(checks, 1):
-        print(f"{'not ok' if wrong else 'ok'} {number} {name}")
-        for line in wrong:
-            print(f"# {line}")
-    return int(any(wrong for _, wrong in checks))
+    return tap.report(checks)
 
 
 if __name__ == "__main__":

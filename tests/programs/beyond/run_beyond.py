@@ -15,16 +15,17 @@ between the lines that begin with "<!-- beyond" is written anew from all of them
 
 import argparse
 import collections
-import json
 import os
 import shutil
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "e2e"), os.path.join(HERE, "..", "..", "storage")]
+sys.path[:0] = [HERE, os.path.join(HERE, ".."), os.path.join(HERE, "..", "..", "e2e"),
+                os.path.join(HERE, "..", "..", "storage")]
 import common  # noqa: E402
 import meeting  # noqa: E402 -- of the tests beside
 import mounted  # noqa: E402
+import result_rows  # noqa: E402
 import support  # noqa: E402
 from support import Group, finish, start  # noqa: E402
 
@@ -193,25 +194,16 @@ def tell(row):
 
 def keep(rows):
     """Put @rows among those that are kept; all of these."""
-    kept = {}
-    if os.path.exists(RESULTS):
-        with open(RESULTS) as file:
-            kept = json.load(file)
-    kept.update({row.name: cells(row) for row in rows})
-    with open(RESULTS, "w") as file:
-        json.dump(kept, file, indent=1, sort_keys=True)
-        file.write("\n")
-    return kept
+    found = {**result_rows.read(RESULTS), **{row.name: cells(row) for row in rows}}
+    result_rows.write(RESULTS, dict(sorted(found.items())))
+    return found
 
 
 def write_table(path, rows):
     """Put the table of @rows into the document at @path."""
-    with open(path) as file:
-        text = file.read()
-    before, _, rest = text.partition(BEGIN)
+    before, _, rest = support.read(path).partition(BEGIN)
     _, _, after = rest.partition(END)
-    with open(path, "w") as file:
-        file.write("%s%s\n\n%s\n\n%s%s" % (before, BEGIN, "\n".join(table(rows)), END, after))
+    support.write(path, "%s%s\n\n%s\n\n%s%s" % (before, BEGIN, "\n".join(table(rows)), END, after))
 
 
 def main():

@@ -5,12 +5,7 @@
 #include "shim/atomic.h"
 #include "shim/identity.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 struct fixture fixture;
 

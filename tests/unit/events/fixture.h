@@ -8,6 +8,12 @@
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define FIXTURE_MAX (UINT64_C(1) << 20)
 

@@ -7,19 +7,11 @@
 #include "shim/tsrun/log_line.h"
 #include "shim/identity.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 TestSuite(log_file, .init = fixture_init, .fini = fixture_finish);
 

@@ -6,14 +6,14 @@
 #include "shim/elf.h"
 #include "leader/inputs/age.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 TestSuite(calls, .init = folder_make, .fini = folder_remove, .timeout = 60);
+
+/* Of the test's item; not on a stack, as a cancelled one looks damaged to AddressSanitizer. */
+static struct ts_opens opens;
 
 /* The open family, and the names of its calls here. */
 #define OPENS(X)                    \
@@ -115,7 +115,6 @@ Test(calls, listed_by_every_name)
 {
 	file_write("a", "text");
 	for (enum call which = 0; which < CALL_COUNT; which++) {
-		struct ts_opens opens;
 		char letter = 0;
 		if (only_writes(which))
 			continue;
@@ -135,7 +134,6 @@ Test(calls, writing_by_every_name)
 {
 	umask(0);
 	for (enum call which = 0; which < CALL_COUNT; which++) {
-		struct ts_opens opens;
 		struct stat stat;
 		mode_t mode = names[which][0] == 'f' ? 0666 : 0642;
 		if (only_reads(which))
@@ -170,7 +168,6 @@ Test(calls, mode_of_a_nameless_file)
 Test(calls, failures_are_the_real_ones)
 {
 	for (enum call which = 0; which < CALL_COUNT; which++) {
-		struct ts_opens opens;
 		for (int listed = 0; listed < 2; listed++) {
 			if (listed)
 				ts_opens_begin(&opens);
@@ -186,7 +183,6 @@ Test(calls, failures_are_the_real_ones)
 
 Test(calls, errno_of_others_stays)
 {
-	struct ts_opens opens;
 	file_write("a", "text");
 	ts_opens_begin(&opens);
 	errno = EXFULL;
@@ -204,7 +200,6 @@ Test(calls, streams_by_their_mode)
 	} table[] = {{"r", 0}, {"rb", 0}, {"rme", 0}, {"r+", -EROFS}, {"rb+", -EROFS},
 		{"a", -EROFS}, {"a+", -EROFS}, {"w", -EROFS}, {"wx", -EROFS}, {"?", -EROFS}};
 	for (size_t i = 0; i < TS_ARRAY_SIZE(table); i++) {
-		struct ts_opens opens;
 		file_write("a", "text");
 		ts_opens_begin(&opens);
 		FILE *file = fopen(in_folder("a"), table[i].mode);
@@ -223,7 +218,6 @@ static void *open_there(void *path)
 
 Test(calls, other_threads_are_not_listed)
 {
-	struct ts_opens opens;
 	pthread_t thread;
 	file_write("a", "text");
 	ts_opens_begin(&opens);
@@ -250,7 +244,6 @@ static bool opener_sleeps(void)
 
 static void *open_until_cancelled(void *fifo)
 {
-	static struct ts_opens opens; /* a cancelled stack looks damaged to AddressSanitizer */
 	ts_opens_begin(&opens);
 	ts_write_release(&opener, (int)syscall(SYS_gettid));
 	int fd = open(fifo, O_RDONLY); /* nobody ever writes */
@@ -369,7 +362,6 @@ static unsigned char record[TS_OPENS_ENCODED_MAX];
 /* What a producer that opens @path writes into its record; the number of bytes. */
 static size_t produce(const char *path)
 {
-	struct ts_opens opens;
 	cr_assert(eq(int, item_reads(&opens, path), 0));
 	int64_t size = ts_opens_encode(&opens, record, sizeof(record));
 	cr_assert(gt(long, size, 0));
@@ -378,7 +370,6 @@ static size_t produce(const char *path)
 
 Test(check, same_files)
 {
-	struct ts_opens opens;
 	file_write("a", "text");
 	file_write("b", "");
 	ts_opens_begin(&opens);
@@ -396,7 +387,6 @@ Test(check, same_files)
 
 Test(check, no_files)
 {
-	struct ts_opens opens;
 	ts_opens_begin(&opens);
 	cr_assert(eq(int, ts_opens_end(&opens), 0));
 	cr_assert(eq(long, ts_opens_encode(&opens, record, sizeof(record)), 8));
@@ -405,7 +395,6 @@ Test(check, no_files)
 
 Test(check, largest_list)
 {
-	struct ts_opens opens;
 	ts_opens_begin(&opens);
 	for (unsigned i = 0; i < TS_OPENS_FILES; i++) {
 		char path[TS_OPENS_TEXT / TS_OPENS_FILES];
@@ -493,7 +482,6 @@ Test(check, a_reader_without_permission)
 
 Test(check, leaves_no_trace)
 {
-	struct ts_opens opens;
 	file_write("a", "text");
 	size_t size = produce("a");
 	unsigned before = descriptors();

@@ -12,11 +12,12 @@
 
 TestSuite(opens, .init = folder_make, .fini = folder_remove, .timeout = 60);
 
+static struct ts_opens opens; /* of the test's item */
+
 /* ---- what is listed ---------------------------------------------------------------------- */
 
 Test(opens, nothing_opened)
 {
-	struct ts_opens opens;
 	memset(&opens, 0x55, sizeof(opens));
 	ts_opens_begin(&opens);
 	cr_expect(eq(int, ts_opens_end(&opens), 0));
@@ -29,7 +30,6 @@ Test(opens, nothing_opened)
 
 Test(opens, one_entry_for_each_path)
 {
-	struct ts_opens opens;
 	file_write("a", "text");
 	cr_assert(symlink("a", "link") == 0);
 	ts_opens_begin(&opens);
@@ -48,7 +48,6 @@ Test(opens, one_entry_for_each_path)
 Test(opens, what_is_opened_in_a_pause_is_not_listed)
 {
 	NOT_EMULATED("files of /proc/self are its own, elsewhere");
-	struct ts_opens opens;
 	file_write("a", "text");
 	file_write("b", "text");
 	cr_expect(eq(ptr, ts_opens_pause(), NULL), "nothing to pause");
@@ -72,7 +71,6 @@ Test(opens, what_is_opened_in_a_pause_is_not_listed)
 
 Test(opens, relative_names_are_remembered)
 {
-	struct ts_opens opens;
 	file_write("a", "text");
 	close(open("a", O_RDONLY));
 	cr_expect(not(ts_opens_saw_relative()), "not listed");
@@ -88,7 +86,6 @@ Test(opens, relative_names_are_remembered)
 
 Test(opens, a_file_replaced_meanwhile)
 {
-	struct ts_opens opens;
 	file_write("a", "text");
 	file_write("b", "text");
 	ts_opens_begin(&opens);
@@ -102,7 +99,6 @@ Test(opens, a_file_replaced_meanwhile)
 
 Test(opens, a_file_made_meanwhile)
 {
-	struct ts_opens opens;
 	ts_opens_begin(&opens);
 	cr_expect(eq(int, open("a", O_RDONLY), -1));
 	close(ts_sys_open("a", O_CREAT | O_RDWR, 0600));
@@ -112,7 +108,6 @@ Test(opens, a_file_made_meanwhile)
 
 Test(opens, too_many_files)
 {
-	struct ts_opens opens;
 	ts_opens_begin(&opens);
 	for (unsigned i = 0; i <= TS_OPENS_FILES; i++) {
 		char name[16];
@@ -136,19 +131,18 @@ static const char *long_path(size_t bytes)
 }
 
 /* Open the file "a" by names that leave @left bytes of text. */
-static void fill_text(const struct ts_opens *opens, uint32_t left)
+static void fill_text(uint32_t left)
 {
-	for (size_t bytes = 2047; TS_OPENS_TEXT - opens->text_used > 2 * 2048; bytes -= 2)
+	for (size_t bytes = 2047; TS_OPENS_TEXT - opens.text_used > 2 * 2048; bytes -= 2)
 		close(open(long_path(bytes), O_RDONLY));
-	close(open(long_path(TS_OPENS_TEXT - opens->text_used - 1 - left), O_RDONLY));
+	close(open(long_path(TS_OPENS_TEXT - opens.text_used - 1 - left), O_RDONLY));
 }
 
 Test(opens, too_much_text)
 {
-	struct ts_opens opens;
 	file_write("a", "text");
 	ts_opens_begin(&opens);
-	fill_text(&opens, 2);
+	fill_text(2);
 	cr_expect(eq(u32, opens.text_used, TS_OPENS_TEXT - 2));
 	close(open("a", O_RDONLY));
 	cr_expect(eq(u32, opens.text_used, TS_OPENS_TEXT));
@@ -156,7 +150,7 @@ Test(opens, too_much_text)
 	close(open(".", O_RDONLY | O_CLOEXEC)); /* no regular file comes first */
 	cr_expect(eq(int, ts_opens_end(&opens), -ENODEV));
 	ts_opens_begin(&opens);
-	fill_text(&opens, 2);
+	fill_text(2);
 	uint32_t count = opens.count;
 	close(open("./a", O_RDONLY));
 	cr_expect(eq(int, ts_opens_end(&opens), -E2BIG));
@@ -198,7 +192,6 @@ Test(opens, unfit_by_file_and_flags)
 	file_write("a", "text");
 	cr_assert(mkfifo("fifo", 0600) == 0 && symlink("loop", "loop") == 0);
 	for (size_t i = 0; i < TS_ARRAY_SIZE(table); i++) {
-		struct ts_opens opens;
 		if (strncmp(table[i].path, "/sys", 4) == 0 && access(table[i].path, R_OK) != 0)
 			continue; /* a container without it: /proc has shown the rule */
 		ts_opens_begin(&opens);
@@ -218,7 +211,6 @@ Test(opens, unfit_by_file_and_flags)
 
 Test(opens, relative_to_a_directory)
 {
-	struct ts_opens opens;
 	int directory = open("/", O_RDONLY | O_DIRECTORY);
 	file_write("a", "text");
 	ts_opens_begin(&opens);
@@ -232,7 +224,6 @@ Test(opens, relative_to_a_directory)
 
 Test(opens, the_first_reason_stays)
 {
-	struct ts_opens opens;
 	file_write("a", "text");
 	ts_opens_begin(&opens);
 	close(open("/dev/null", O_RDONLY));
@@ -255,14 +246,13 @@ Test(opens, nested)
 	cr_expect(eq(int, ts_opens_end(&outer), 0));
 }
 
-static void *end_it(void *opens)
+static void *end_it(void *item)
 {
-	return (void *)(intptr_t)ts_opens_end(opens);
+	return (void *)(intptr_t)ts_opens_end(item);
 }
 
 Test(opens, ended_by_another_thread)
 {
-	struct ts_opens opens;
 	pthread_t thread;
 	void *result;
 	ts_opens_begin(&opens);
@@ -275,7 +265,6 @@ Test(opens, ended_by_another_thread)
 
 Test(opens, opened_by_a_signal_handler_meanwhile)
 {
-	struct ts_opens opens;
 	file_write("a", "text");
 	ts_opens_begin(&opens);
 	opens.busy = 1; /* what a handler would find */
@@ -287,7 +276,6 @@ Test(opens, opened_by_a_signal_handler_meanwhile)
 
 Test(opens, fork_child_opens)
 {
-	struct ts_opens opens;
 	int status;
 	file_write("a", "text");
 	ts_opens_begin(&opens);
@@ -313,7 +301,6 @@ Test(opens, fork_child_opens)
 Test(opens, vfork_child_opens)
 {
 	NOT_EMULATED("vfork is a fork");
-	static struct ts_opens opens;
 	static const char *path;
 	int status;
 	NOT_UNDER_VALGRIND("vfork is fork there");
@@ -346,17 +333,16 @@ static void change_was(int64_t ns)
 }
 
 /* What a near file has to be old, or any other where the test's folder lies on such. */
-static int64_t age_wanted(const struct ts_opens *opens)
+static int64_t age_wanted(void)
 {
-	return (opens->files[0].is_near ? 2 : 60) * INT64_C(1000000000);
+	return (opens.files[0].is_near ? 2 : 60) * INT64_C(1000000000);
 }
 
 Test(opens, files_settle_when_their_last_change_is_old)
 {
-	struct ts_opens opens;
 	change_was(0);
 	cr_expect(eq(int, item_reads(&opens, "a"), 0));
-	int64_t age = age_wanted(&opens);
+	int64_t age = age_wanted();
 	for (int64_t off = -1; off <= 1; off++) {
 		change_was(age + off);
 		cr_expect(eq(int, item_reads(&opens, "a"), 0));
@@ -367,7 +353,6 @@ Test(opens, files_settle_when_their_last_change_is_old)
 
 Test(opens, time_that_passes_while_an_item_is_made_is_no_age)
 {
-	struct ts_opens opens;
 	change_was(1);
 	ts_opens_begin(&opens);
 	close(open("a", O_RDONLY));
@@ -382,7 +367,6 @@ Test(opens, time_that_passes_while_an_item_is_made_is_no_age)
 Test(opens, a_file_written_again_within_the_tick_has_not_settled)
 {
 	for (unsigned turn = 0; turn < 50; turn++) {
-		struct ts_opens opens;
 		change_was(1);
 		cr_expect(eq(int, item_reads(&opens, "a"), 0));
 		file_write("a", "else");
@@ -393,7 +377,6 @@ Test(opens, a_file_written_again_within_the_tick_has_not_settled)
 
 Test(opens, what_counts_is_the_change_of_the_inode)
 {
-	struct ts_opens opens;
 	const time_t seconds[] = {1000000000, 4000000000, 1LL << 33};
 	for (size_t i = 0; i < TS_ARRAY_SIZE(seconds); i++) {
 		const struct timespec times[2] = {{seconds[i], 5}, {seconds[i], 5}};
@@ -413,7 +396,6 @@ Test(opens, what_counts_is_the_change_of_the_inode)
 
 Test(opens, a_clock_that_was_set_back_makes_files_young)
 {
-	struct ts_opens opens;
 	change_was(-INT64_C(3600000000000));
 	cr_expect(eq(int, item_reads(&opens, "a"), 0));
 	cr_expect(eq(int, ts_opens_settled(&opens), -EAGAIN), "of the future");
@@ -453,7 +435,6 @@ static void change_file(enum change change)
 Test(opens, changed_files_have_not_settled)
 {
 	for (enum change change = 0; change < CHANGE_COUNT; change++) {
-		struct ts_opens opens;
 		change_was(INT64_C(3600000000000));
 		cr_expect(eq(int, item_reads(&opens, "a"), 0));
 		cr_expect(eq(int, ts_opens_settled(&opens), 0));
@@ -464,7 +445,6 @@ Test(opens, changed_files_have_not_settled)
 
 Test(opens, a_path_that_the_kernel_could_not_read_is_not_read)
 {
-	struct ts_opens opens;
 	char told[64];
 	ts_opens_begin(&opens);
 	errno = EFAULT;
@@ -477,7 +457,6 @@ Test(opens, a_path_that_the_kernel_could_not_read_is_not_read)
 
 Test(opens, what_was_absent_is_to_be_absent)
 {
-	struct ts_opens opens;
 	cr_expect(eq(int, item_reads(&opens, "a"), 0));
 	cr_expect(eq(int, ts_opens_settled(&opens), 0));
 	file_write("a", "text");

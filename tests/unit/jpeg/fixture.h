@@ -8,6 +8,8 @@
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const struct drive_picture usual = {
 	.width = 200, .height = 150, .quality = 85, .h = 2, .v = 2, .seed = 1};
@@ -20,6 +22,26 @@ static inline void nothing_is_open(const char *who)
 	cr_expect(eq(uint, fake.claims, 0), "%s: claims", who);
 	cr_expect(not(fake.overrun), "%s: wrote behind its reservation", who);
 	cr_expect(eq(uint, fake.different, 0), "%s: verification", who);
+}
+
+/* A picture that is encoded, for the test: the usual one at first. */
+static uint8_t *data;
+static size_t bytes;
+
+static inline void encode_other(const struct drive_picture *picture)
+{
+	free(data);
+	data = drive_encode(picture, &bytes);
+}
+
+static inline void encode(void)
+{
+	encode_other(&usual);
+}
+
+static inline void free_data(void)
+{
+	free(data);
 }
 
 #endif

@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls on one object in orders that few programs choose, which libjpeg allows all the same. */
-#include "fixture.h"
-#include "drive.h"
-#include "fake_store.h"
 #include "hooks/jpeg/decoder.h"
 #include "shim/elf.h"
 #include "hooks/jpeg/abi.h"
-
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
-#include <jpeglib.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fixture.h"
 
 struct object {
 	struct jpeg_decompress_struct cinfo;
@@ -23,12 +13,12 @@ struct object {
 };
 
 static struct object *object_create(
-	const struct drive_plan *plan, const uint8_t *data, size_t bytes)
+	const struct drive_plan *plan, const uint8_t *stream, size_t length)
 {
 	struct object *object = calloc(1, sizeof(*object));
 	drive_errors_init(&object->errors, &object->cinfo);
 	drive_hooked.create(&object->cinfo, JPEG_LIB_VERSION, sizeof(object->cinfo));
-	drive_source_init(&object->source, &object->cinfo, plan, data, bytes);
+	drive_source_init(&object->source, &object->cinfo, plan, stream, length);
 	object->source.escape = &object->errors.escape;
 	return object;
 }
@@ -40,6 +30,8 @@ static void object_destroy(struct object *object)
 	free(object);
 }
 
+TestSuite(calls, .init = encode, .fini = free_data);
+
 static unsigned object_read(struct object *object)
 {
 	JSAMPROW row = object->row;
@@ -48,8 +40,6 @@ static unsigned object_read(struct object *object)
 
 Test(calls, a_source_that_escapes_finds_its_own_functions)
 {
-	size_t bytes;
-	uint8_t *data = drive_encode(&usual, &bytes);
 	struct drive_plan plan = {.feed = DRIVE_PULL, .first = 4096, .chunk = 512};
 	fake_store_clear();
 	struct object *object = object_create(&plan, data, bytes);
@@ -74,7 +64,6 @@ Test(calls, a_source_that_escapes_finds_its_own_functions)
 	cr_expect(eq(uint, fake.published, 0));
 	object_destroy(object);
 	nothing_is_open("escape");
-	free(data);
 }
 
 /* The term_source of a source that is gone with it. */
@@ -85,8 +74,6 @@ static void term_and_free(j_decompress_ptr cinfo)
 
 Test(calls, a_source_that_ends_in_term_source_is_left_alone)
 {
-	size_t bytes;
-	uint8_t *data = drive_encode(&usual, &bytes);
 	for (int turn = 0; turn < 3; turn++) {
 		if (turn == 0)
 			fake_store_clear();
@@ -106,11 +93,10 @@ Test(calls, a_source_that_ends_in_term_source_is_left_alone)
 	}
 	cr_expect(eq(uint, fake.shared, 1));
 	nothing_is_open("term");
-	free(data);
 }
 
 /* Record a picture fed in pieces, then show the first piece only: the hook waits for more. */
-static struct object *matching(uint8_t *data, size_t bytes, const struct drive_plan *plan)
+static struct object *matching(const struct drive_plan *plan)
 {
 	fake_store_clear();
 	(void)drive(&drive_hooked, plan, data, bytes);
@@ -122,12 +108,10 @@ static struct object *matching(uint8_t *data, size_t bytes, const struct drive_p
 
 Test(calls, rows_may_be_read_whatever_start_decompress_said)
 {
-	size_t bytes;
-	uint8_t *data = drive_encode(&usual, &bytes);
 	struct drive_plan plan = {
 		.feed = DRIVE_SUSPEND, .first = 4096, .chunk = 1024, .rows = 1, .colour = -1};
 	struct drive_log expected = drive(&drive_real, &plan, data, bytes);
-	struct object *object = matching(data, bytes, &plan);
+	struct object *object = matching(&plan);
 	volatile uint64_t pixels = 0;
 	if (setjmp(object->errors.escape) == 0) {
 		/* A single scan needs no input to start, so this program does not look. */
@@ -146,17 +130,14 @@ Test(calls, rows_may_be_read_whatever_start_decompress_said)
 	cr_expect(eq(u64, pixels, expected.pixels));
 	object_destroy(object);
 	nothing_is_open("ignored suspension");
-	free(data);
 }
 
 Test(calls, any_call_ends_a_wait_for_more_of_the_stream)
 {
-	size_t bytes;
-	uint8_t *data = drive_encode(&usual, &bytes);
 	struct drive_plan plan = {
 		.feed = DRIVE_SUSPEND, .first = 4096, .chunk = 1024, .rows = 1, .colour = -1};
 	for (volatile int call = 0; call < 4; call++) {
-		struct object *volatile object = matching(data, bytes, &plan);
+		struct object *volatile object = matching(&plan);
 		if (setjmp(object->errors.escape) == 0) {
 			(void)drive_hooked.start(&object->cinfo);
 			if (call == 0)
@@ -174,20 +155,17 @@ Test(calls, any_call_ends_a_wait_for_more_of_the_stream)
 		object_destroy(object);
 		nothing_is_open("call while matching");
 	}
-	free(data);
 }
 
 Test(calls, an_image_that_is_being_served_goes_back_to_the_library)
 {
-	size_t bytes;
-	uint8_t *data = drive_encode(&usual, &bytes);
 	static const enum drive_feed feeds[] = {DRIVE_WHOLE, DRIVE_PULL};
 	struct drive_plan plan = {.first = 4096, .chunk = 1024, .rows = 1, .colour = -1};
 	for (int f = 0; f < 2; f++) {
 		plan.feed = feeds[f];
 		struct drive_log expected = drive(&drive_real, &plan, data, bytes);
 		for (unsigned after = 0; after < 150; after += 37) {
-			struct object *object = matching(data, bytes, &plan);
+			struct object *object = matching(&plan);
 			uint64_t pixels = 0;
 			cr_assert(drive_hooked.start(&object->cinfo));
 			for (unsigned y = 0; y < 150; y++) {
@@ -205,12 +183,11 @@ Test(calls, an_image_that_is_being_served_goes_back_to_the_library)
 			nothing_is_open("hand back");
 		}
 	}
-	free(data);
 }
 
 /* The same calls through the library and through the hooks, on an image that is served. */
-static uint64_t skip_in_the_middle(const struct drive_calls *calls,
-	const struct drive_plan *plan, unsigned skip_at, const uint8_t *data, size_t bytes)
+static uint64_t skip_in_the_middle(
+	const struct drive_calls *calls, const struct drive_plan *plan, unsigned skip_at)
 {
 	struct object *object = calloc(1, sizeof(*object));
 	uint64_t seen = 0;
@@ -238,39 +215,33 @@ static uint64_t skip_in_the_middle(const struct drive_calls *calls,
 
 Test(calls, skipped_scanlines_of_a_served_image_are_the_librarys)
 {
-	size_t bytes;
-	uint8_t *data = drive_encode(&usual, &bytes);
 	struct drive_plan plan = {.first = 4096, .chunk = 1024, .rows = 1, .colour = -1};
 	for (int feed = DRIVE_WHOLE; feed <= DRIVE_PULL; feed++) {
 		plan.feed = (enum drive_feed)feed;
 		fake_store_clear();
 		(void)drive(&drive_hooked, &plan, data, bytes);
 		for (unsigned at = 0; at < 100; at += 33) {
-			uint64_t expected =
-				skip_in_the_middle(&drive_real, &plan, at, data, bytes);
-			uint64_t seen =
-				skip_in_the_middle(&drive_hooked, &plan, at, data, bytes);
+			uint64_t expected = skip_in_the_middle(&drive_real, &plan, at);
+			uint64_t seen = skip_in_the_middle(&drive_hooked, &plan, at);
 			cr_expect(eq(u64, expected, seen), "feed %d, row %u", feed, at);
 		}
 		nothing_is_open("skip");
 	}
-	free(data);
 }
 
 Test(calls, two_images_in_one_stream_are_read_one_after_the_other)
 {
-	size_t a_bytes, b_bytes;
+	size_t b_bytes;
 	struct drive_picture other = usual;
 	other.seed = 7;
-	uint8_t *a = drive_encode(&usual, &a_bytes), *b = drive_encode(&other, &b_bytes);
-	uint8_t *both = malloc(a_bytes + b_bytes);
-	memcpy(both, a, a_bytes);
-	memcpy(both + a_bytes, b, b_bytes);
+	uint8_t *b = drive_encode(&other, &b_bytes), *both = malloc(bytes + b_bytes);
+	memcpy(both, data, bytes);
+	memcpy(both + bytes, b, b_bytes);
 	struct drive_log expected = drive(&drive_real, &whole, b, b_bytes);
 	struct drive_plan plan = {.feed = DRIVE_PULL, .first = 4096, .chunk = 4096};
 	fake_store_clear();
 	for (int turn = 0; turn < 2; turn++) {
-		struct object *object = object_create(&plan, both, a_bytes + b_bytes);
+		struct object *object = object_create(&plan, both, bytes + b_bytes);
 		uint64_t pixels = 0;
 		for (int image = 0; image < 2; image++) {
 			pixels = 0;
@@ -283,20 +254,16 @@ Test(calls, two_images_in_one_stream_are_read_one_after_the_other)
 			cr_assert(drive_hooked.finish(&object->cinfo));
 		}
 		cr_expect(eq(u64, pixels, expected.pixels));
-		cr_expect(eq(sz, drive_source_position(&object->source), a_bytes + b_bytes));
+		cr_expect(eq(sz, drive_source_position(&object->source), bytes + b_bytes));
 		object_destroy(object);
 	}
 	cr_expect(eq(uint, fake.shared, 2));
 	nothing_is_open("two images");
 	free(both);
-	free(a);
 	free(b);
 }
 
 /* The hook's parts one by one: the key, the table of objects, loaded libraries. */
-
-static const struct drive_picture small = {
-	.width = 200, .height = 150, .quality = 85, .h = 2, .v = 2, .seed = 1};
 
 /* ---- key --------------------------------------------------------------------------------- */
 
@@ -338,7 +305,7 @@ static void change(struct jpeg_decompress_struct *cinfo, int setting)
 	}
 }
 
-static struct ts_key key_with(int setting, const uint8_t *data, size_t bytes)
+static struct ts_key key_with(int setting, const uint8_t *stream)
 {
 	struct jpeg_decompress_struct cinfo;
 	struct drive_errors errors;
@@ -347,7 +314,7 @@ static struct ts_key key_with(int setting, const uint8_t *data, size_t bytes)
 	fake_store_clear();
 	drive_errors_init(&errors, &cinfo);
 	drive_hooked.create(&cinfo, JPEG_LIB_VERSION, sizeof(cinfo));
-	drive_source_init(&source, &cinfo, &plan, data, bytes);
+	drive_source_init(&source, &cinfo, &plan, stream, bytes);
 	drive_hooked.read_header(&cinfo, TRUE);
 	change(&cinfo, setting);
 	/* A table that makes no sense ends in an error, after the key was asked for. */
@@ -359,15 +326,15 @@ static struct ts_key key_with(int setting, const uint8_t *data, size_t bytes)
 	return fake.last_key;
 }
 
+TestSuite(key, .init = encode, .fini = free_data);
+
 Test(key, every_setting_changes_it_and_nothing_else_does)
 {
-	size_t bytes;
-	uint8_t *data = drive_encode(&small, &bytes);
 	struct ts_key keys[SETTINGS + 1];
 	for (int i = 0; i < SETTINGS; i++)
-		keys[i] = key_with(i, data, bytes);
+		keys[i] = key_with(i, data);
 	setenv("JSIMD_FORCENONE", "1", 1);
-	keys[SETTINGS] = key_with(0, data, bytes);
+	keys[SETTINGS] = key_with(0, data);
 	unsetenv("JSIMD_FORCENONE");
 	for (int i = 0; i <= SETTINGS; i++)
 		for (int j = 0; j < i; j++)
@@ -376,14 +343,13 @@ Test(key, every_setting_changes_it_and_nothing_else_does)
 
 	uint8_t *elsewhere = malloc(bytes);
 	memcpy(elsewhere, data, bytes);
-	struct ts_key again = key_with(0, elsewhere, bytes);
+	struct ts_key again = key_with(0, elsewhere);
 	cr_expect(memcmp(&again, &keys[0], sizeof(again)) == 0,
 		"the same key for the same image");
 	elsewhere[bytes - 100] ^= 1;
-	again = key_with(0, elsewhere, bytes);
+	again = key_with(0, elsewhere);
 	cr_expect(memcmp(&again, &keys[0], sizeof(again)) != 0, "another stream");
 	free(elsewhere);
-	free(data);
 }
 
 /* ---- table of objects -------------------------------------------------------------------- */
@@ -457,54 +423,27 @@ Test(libraries, an_object_is_known_by_its_memory_manager)
 #define SAME(theirs, ours, field) \
 	cr_expect(eq(sz, offsetof(theirs, field), offsetof(ours, field)), "field " #field)
 
+/* Of the decompression object. */
+/* clang-format off */
+#define FIELDS(X)                                                                    \
+	X(err) X(mem) X(progress) X(client_data) X(is_decompressor) X(global_state)  \
+	X(src) X(image_width) X(image_height) X(num_components) X(jpeg_color_space)  \
+	X(out_color_space) X(scale_num) X(scale_denom) X(output_gamma)               \
+	X(buffered_image) X(raw_data_out) X(dct_method) X(do_fancy_upsampling)       \
+	X(do_block_smoothing) X(quantize_colors) X(dither_mode) X(two_pass_quantize) \
+	X(desired_number_of_colors) X(enable_1pass_quant) X(enable_external_quant)   \
+	X(enable_2pass_quant) X(output_width) X(output_height)                       \
+	X(out_color_components) X(output_components) X(rec_outbuf_height)            \
+	X(actual_number_of_colors) X(colormap) X(output_scanline)                    \
+	X(input_scan_number) X(input_iMCU_row) X(output_scan_number)                 \
+	X(output_iMCU_row) X(coef_bits) X(quant_tbl_ptrs) X(dc_huff_tbl_ptrs)        \
+	X(ac_huff_tbl_ptrs) X(data_precision) X(comp_info)
+/* clang-format on */
+
 Test(abi, fields_of_the_decompression_object_lie_where_jpeglib_says)
 {
-#define FIELD(name) SAME(struct jpeg_decompress_struct, struct ts_jpeg_decompress, name)
-	FIELD(err);
-	FIELD(mem);
-	FIELD(progress);
-	FIELD(client_data);
-	FIELD(is_decompressor);
-	FIELD(global_state);
-	FIELD(src);
-	FIELD(image_width);
-	FIELD(image_height);
-	FIELD(num_components);
-	FIELD(jpeg_color_space);
-	FIELD(out_color_space);
-	FIELD(scale_num);
-	FIELD(scale_denom);
-	FIELD(output_gamma);
-	FIELD(buffered_image);
-	FIELD(raw_data_out);
-	FIELD(dct_method);
-	FIELD(do_fancy_upsampling);
-	FIELD(do_block_smoothing);
-	FIELD(quantize_colors);
-	FIELD(dither_mode);
-	FIELD(two_pass_quantize);
-	FIELD(desired_number_of_colors);
-	FIELD(enable_1pass_quant);
-	FIELD(enable_external_quant);
-	FIELD(enable_2pass_quant);
-	FIELD(output_width);
-	FIELD(output_height);
-	FIELD(out_color_components);
-	FIELD(output_components);
-	FIELD(rec_outbuf_height);
-	FIELD(actual_number_of_colors);
-	FIELD(colormap);
-	FIELD(output_scanline);
-	FIELD(input_scan_number);
-	FIELD(input_iMCU_row);
-	FIELD(output_scan_number);
-	FIELD(output_iMCU_row);
-	FIELD(coef_bits);
-	FIELD(quant_tbl_ptrs);
-	FIELD(dc_huff_tbl_ptrs);
-	FIELD(ac_huff_tbl_ptrs);
-	FIELD(data_precision);
-	FIELD(comp_info);
+#define FIELD(name) SAME(struct jpeg_decompress_struct, struct ts_jpeg_decompress, name);
+	FIELDS(FIELD)
 #undef FIELD
 }
 

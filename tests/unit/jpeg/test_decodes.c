@@ -2,8 +2,7 @@
 /* Whole decodes through the hooks against the library's own: nothing may be seen to differ. */
 #include "fixture.h"
 
-#include <stdlib.h>
-#include <string.h>
+TestSuite(decodes, .init = encode, .fini = free_data);
 
 static void same(
 	const struct drive_log *expected, const struct drive_log *seen, const char *who)
@@ -20,8 +19,7 @@ static void same(
 }
 
 /* The library, a producer, a consumer and one that verifies; in the end nothing is held. */
-static void compare(
-	const struct drive_plan *plan, const uint8_t *data, size_t bytes, bool clean)
+static void compare(const struct drive_plan *plan, bool clean)
 {
 	struct drive_log expected = drive(&drive_real, plan, data, bytes);
 	fake_store_clear();
@@ -41,32 +39,21 @@ static void compare(
 	nothing_is_open("compare");
 }
 
-static const struct {
-	int h, v;
-	bool gray, progressive;
-	unsigned restart;
-} samplings[] = {
-	{1, 1, false, false, 0},
-	{2, 1, false, false, 0},
-	{2, 2, false, false, 0},
-	{1, 2, false, false, 3},
-	{4, 1, false, false, 0},
-	{2, 4, false, false, 0},
-	{1, 1, true, false, 0},
-	{2, 2, false, true, 0},
-	{1, 1, true, true, 0},
+#define USUAL(...)                                                                 \
+	{                                                                          \
+		.width = 200, .height = 150, .quality = 85, .seed = 1, __VA_ARGS__ \
+	}
+static const struct drive_picture samplings[] = {
+	USUAL(.h = 1, .v = 1),
+	USUAL(.h = 2, .v = 1),
+	USUAL(.h = 2, .v = 2),
+	USUAL(.h = 1, .v = 2, .restart = 3),
+	USUAL(.h = 4, .v = 1),
+	USUAL(.h = 2, .v = 4),
+	USUAL(.h = 1, .v = 1, .gray = true),
+	USUAL(.h = 2, .v = 2, .progressive = true),
+	USUAL(.h = 1, .v = 1, .gray = true, .progressive = true),
 };
-
-static struct drive_picture picture_of(unsigned i)
-{
-	struct drive_picture picture = usual;
-	picture.h = samplings[i].h;
-	picture.v = samplings[i].v;
-	picture.gray = samplings[i].gray;
-	picture.progressive = samplings[i].progressive;
-	picture.restart = samplings[i].restart;
-	return picture;
-}
 
 #define SAMPLINGS (sizeof(samplings) / sizeof(samplings[0]))
 
@@ -74,17 +61,14 @@ Test(decodes, every_sampling_returns_the_rows_per_call_of_the_library)
 {
 	static const unsigned rows[] = {1, 2, 3, 8, 16, 70, 0};
 	for (unsigned i = 0; i < SAMPLINGS; i++) {
-		struct drive_picture picture = picture_of(i);
-		size_t bytes;
-		uint8_t *data = drive_encode(&picture, &bytes);
+		encode_other(&samplings[i]);
 		for (unsigned r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
 			struct drive_plan plan = whole;
 			plan.rows = rows[r];
-			compare(&plan, data, bytes, true);
+			compare(&plan, true);
 			plan.scale = 2;
-			compare(&plan, data, bytes, true);
+			compare(&plan, true);
 		}
-		free(data);
 	}
 }
 
@@ -92,18 +76,15 @@ Test(decodes, every_way_to_feed_sees_the_same)
 {
 	static const size_t chunks[] = {1, 37, 512, 4096};
 	for (unsigned i = 0; i < SAMPLINGS; i += 2) {
-		struct drive_picture picture = picture_of(i);
-		size_t bytes;
-		uint8_t *data = drive_encode(&picture, &bytes);
+		encode_other(&samplings[i]);
 		for (unsigned c = 0; c < 4; c++) {
 			for (int feed = DRIVE_PULL; feed <= DRIVE_SUSPEND; feed++) {
 				struct drive_plan plan = whole;
 				plan.feed = (enum drive_feed)feed;
 				plan.first = plan.chunk = chunks[c];
-				compare(&plan, data, bytes, chunks[c] > 512);
+				compare(&plan, chunks[c] > 512);
 			}
 		}
-		free(data);
 	}
 }
 
@@ -112,19 +93,17 @@ Test(decodes, small_windows_after_a_large_one_stay_in_the_reservation)
 	struct drive_picture picture = usual;
 	picture.width = picture.height = 500;
 	picture.quality = 95;
-	size_t bytes;
-	uint8_t *data = drive_encode(&picture, &bytes);
+	encode_other(&picture);
 	struct drive_plan plan = whole;
 	plan.feed = DRIVE_PULL;
 	plan.first = 65536;
 	plan.chunk = 250;
 	cr_assert(gt(sz, bytes, 120000));
-	compare(&plan, data, bytes, false);
-	free(data);
+	compare(&plan, false);
 }
 
 /* Where marker @code begins in @data. */
-static size_t marker_at(const uint8_t *data, size_t bytes, uint8_t code)
+static size_t marker_at(uint8_t code)
 {
 	for (size_t i = 2; i + 4 < bytes && data[i] == 0xff;
 		i += 2 + data[i + 2] * 256u + data[i + 3])
@@ -138,28 +117,24 @@ Test(decodes, a_first_window_shown_by_init_source_is_part_of_the_stream)
 {
 	struct drive_picture picture = usual;
 	picture.restart = 3;
-	size_t bytes;
-	uint8_t *data = drive_encode(&picture, &bytes);
+	encode_other(&picture);
 	/* The first window ends before SOS, so jpeg_read_header() asks for the second. */
 	struct drive_plan plan = whole;
 	plan.feed = DRIVE_PULL;
 	plan.init_fills = true;
-	plan.first = marker_at(data, bytes, 0xda);
+	plan.first = marker_at(0xda);
 	plan.chunk = bytes;
 	fake_store_clear();
 	(void)drive(&drive_hooked, &plan, data, bytes);
-	data[marker_at(data, bytes, 0xdd) + 5] = 4;
+	data[marker_at(0xdd) + 5] = 4;
 	struct drive_log expected = drive(&drive_real, &plan, data, bytes);
 	struct drive_log seen = drive(&drive_hooked, &plan, data, bytes);
 	same(&expected, &seen, "other restart interval");
 	nothing_is_open("init_source");
-	free(data);
 }
 
 Test(decodes, rows_that_lie_on_each_other_are_not_published)
 {
-	size_t bytes;
-	uint8_t *data = drive_encode(&usual, &bytes);
 	struct drive_plan plan = whole;
 	plan.rows = 8;
 	plan.same_row = true;
@@ -174,50 +149,42 @@ Test(decodes, rows_that_lie_on_each_other_are_not_published)
 	fake.verify = true;
 	(void)drive(&drive_hooked, &plan, data, bytes);
 	nothing_is_open("same row");
-	free(data);
 }
 
 Test(decodes, warnings_that_a_program_clears_are_warnings)
 {
-	size_t bytes;
 	struct drive_picture picture = usual;
 	picture.restart = 3; /* the library finds its way again, and ends without a warning */
-	uint8_t *data = drive_encode(&picture, &bytes);
+	encode_other(&picture);
 	memset(data + bytes / 2, 0x55, 40);
 	struct drive_plan plan = whole;
 	plan.clear_warnings = true;
 	struct drive_log expected = drive(&drive_real, &plan, data, bytes);
 	cr_assert(gt(long, expected.warnings, 0));
-	compare(&plan, data, bytes, false);
+	compare(&plan, false);
 	cr_expect(eq(uint, fake.published, 0));
-	free(data);
 	/* Several scans are read as a whole before the first row. */
 	picture.progressive = true;
-	data = drive_encode(&picture, &bytes);
+	encode_other(&picture);
 	memset(data + bytes / 2, 0x55, 40);
-	compare(&plan, data, bytes, false);
+	compare(&plan, false);
 	cr_expect(eq(uint, fake.published, 0));
-	free(data);
 }
 
 Test(decodes, rows_of_two_bytes_per_pixel_are_not_overrun)
 {
-	size_t bytes;
-	uint8_t *data = drive_encode(&usual, &bytes);
 	struct drive_plan plan = whole;
 	plan.colour = JCS_RGB565;
-	compare(&plan, data, bytes, false);
+	compare(&plan, false);
 	cr_expect(eq(uint, fake.published, 0));
-	free(data);
 }
 
 Test(decodes, a_stream_that_ends_differently_is_decoded_from_its_beginning)
 {
-	size_t bytes;
 	struct drive_picture picture = usual;
 	for (int progressive = 0; progressive < 2; progressive++) {
 		picture.progressive = progressive;
-		uint8_t *data = drive_encode(&picture, &bytes);
+		encode_other(&picture);
 		for (int feed = DRIVE_PULL; feed <= DRIVE_SUSPEND; feed++) {
 			struct drive_plan plan = {.feed = (enum drive_feed)feed,
 				.first = 4096,
@@ -238,7 +205,6 @@ Test(decodes, a_stream_that_ends_differently_is_decoded_from_its_beginning)
 				nothing_is_open("other end");
 			}
 		}
-		free(data);
 	}
 }
 
@@ -246,8 +212,6 @@ Test(decodes, a_stream_that_ends_differently_is_decoded_from_its_beginning)
 
 Test(decodes, a_damaged_record_is_never_believed)
 {
-	size_t bytes;
-	uint8_t *data = drive_encode(&usual, &bytes);
 	struct drive_plan plan = whole;
 	plan.rows = 8;
 	struct drive_log expected = drive(&drive_real, &plan, data, bytes);
@@ -268,5 +232,4 @@ Test(decodes, a_damaged_record_is_never_believed)
 		}
 	}
 	nothing_is_open("damaged");
-	free(data);
 }

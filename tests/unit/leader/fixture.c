@@ -3,21 +3,34 @@
 #include "fixture.h"
 #include "tests/unit/own_shm.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 static char group[32];
 static struct ts_store *stores[64]; /* that are attached */
 static size_t store_count;
+
+struct fixture_joined joined;
 
 void fixture_init(void)
 {
 	snprintf(group, sizeof(group), "unit-%d", (int)getpid());
 	cr_assert(own_shm_begin());
+}
+
+void fixture_alone_init(void)
+{
+	fixture_init();
+	joined.a = fixture_attach(JOB_A);
+}
+
+void fixture_captured_init(void)
+{
+	fixture_alone_init();
+	fixture_capture(joined.a, true);
+}
+
+void fixture_pair_init(void)
+{
+	fixture_captured_init();
+	joined.b = fixture_attach(JOB_B);
 }
 
 const char *fixture_group(void)
@@ -163,8 +176,15 @@ int fixture_fork(int (*body)(void *context), void *context)
 	return status;
 }
 
+bool fixture_is_killed(int (*body)(void *context), void *context)
+{
+	int status = fixture_fork(body, context);
+
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
 struct fixture_child fixture_child_begin(
-	void *(*begin)(void *context), void (*finish)(void *begun), void *context)
+	void *(*begin)(void *context), int (*finish)(void *begun), void *context)
 {
 	int ready[2], order[2];
 	char byte;
@@ -177,9 +197,8 @@ struct fixture_child fixture_child_begin(
 		void *begun = begin(context);
 		bool told =
 			begun && write(ready[1], "x", 1) == 1 && read(order[0], &byte, 1) == 0;
-		if (told && finish)
-			finish(begun);
-		_exit(told ? 0 : 1); /* without leaving, as a worker of torch's ends */
+		/* Without leaving, as a worker of torch's ends. */
+		_exit(!told ? 1 : finish ? finish(begun) : 0);
 	}
 	close(order[0]);
 	close(ready[1]);
@@ -188,13 +207,13 @@ struct fixture_child fixture_child_begin(
 	return (struct fixture_child){.pid = pid, .order = order[1]};
 }
 
-void fixture_child_end(const struct fixture_child *child)
+void fixture_child_end(const struct fixture_child *child, int status)
 {
-	int status = -1;
+	int ended = -1;
 
 	close(child->order);
-	cr_assert(eq(int, waitpid(child->pid, &status, 0), child->pid));
-	cr_expect(eq(int, status, 0));
+	cr_assert(eq(int, waitpid(child->pid, &ended, 0), child->pid));
+	cr_expect(eq(int, WIFEXITED(ended) ? WEXITSTATUS(ended) : -1, status));
 }
 
 void fixture_child_kill(const struct fixture_child *child)

@@ -8,6 +8,14 @@
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define RING_BYTES (UINT64_C(8) << 20) /* six segments of 1 MiB */
 #define JOB_A      UINT64_C(0x1000001) /* no process has such an id */
@@ -24,6 +32,16 @@ const char *fixture_path(const char *suffix);
 
 /** Detach what is attached, and remove whatever the test left. */
 void fixture_finish(void);
+
+/** Members of jobs A and, where a suite begins with fixture_pair_init(), B. */
+extern struct fixture_joined {
+	struct ts_store *a, *b;
+} joined;
+
+/** fixture_init(), with joined.a; with capturing switched on; with joined.b as well. */
+void fixture_alone_init(void);
+void fixture_captured_init(void);
+void fixture_pair_init(void);
 
 /** Attach as a member of @job, until the test ends; fails the test when that fails. */
 struct ts_store *fixture_attach(uint64_t job);
@@ -59,6 +77,9 @@ void fixture_usage(struct ts_store *store, uint64_t *ret_capacity, uint64_t *ret
 /** Run @body in a forked child; returns its wait status. */
 int fixture_fork(int (*body)(void *context), void *context);
 
+/** The same; whether it was killed. */
+bool fixture_is_killed(int (*body)(void *context), void *context);
+
 /** A child that has done what it is to, and waits; it ends with the test. */
 struct fixture_child {
 	pid_t pid;
@@ -67,13 +88,14 @@ struct fixture_child {
 
 /**
  * In a forked child: @begin, whose result @finish gets (or NULL) when it is let go.  Returns
- * when @begin has said that all is well, not with NULL.
+ * when @begin has said that all is well, not with NULL.  The child exits with what @finish
+ * returns.
  */
 struct fixture_child fixture_child_begin(
-	void *(*begin)(void *context), void (*finish)(void *begun), void *context);
+	void *(*begin)(void *context), int (*finish)(void *begun), void *context);
 
-/** Let it go on, which ends well; kill it. */
-void fixture_child_end(const struct fixture_child *child);
+/** Let it go on, and expect it to exit with @status; kill it. */
+void fixture_child_end(const struct fixture_child *child, int status);
 void fixture_child_kill(const struct fixture_child *child);
 
 /** Whether the group has this object. */

@@ -3,12 +3,6 @@
 #include "fixture_device.h"
 #include "tests/unit/valgrind.h"
 
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 struct fixture_device gpu;
 
 static const uint8_t uuid[TS_DEVICE_UUID] = "GPU of the tests";
@@ -25,9 +19,9 @@ void fixture_device_init(void)
 	fixture_init();
 	attach(JOB_A, &gpu.store_a, &gpu.a);
 	attach(JOB_B, &gpu.store_b, &gpu.b);
-	int ring = ts_device_find(gpu.a, uuid);
-	cr_assert(ge(int, ring, 0));
-	gpu.ring = (uint32_t)ring;
+	int row = ts_device_find(gpu.a, uuid);
+	cr_assert(ge(int, row, 0));
+	gpu.ring = (uint32_t)row;
 }
 
 void fixture_device_finish(void)
@@ -139,11 +133,11 @@ void fixture_device_die(const char *point, void (*body)(struct ts_device *device
 	}
 }
 
-int fixture_device_stop(
-	const char *point, int (*body)(struct ts_device *device), void (*meanwhile)(void))
+void fixture_device_stop(const char *point, int (*body)(struct ts_device *device),
+	void (*meanwhile)(void), int status)
 {
 	NOT_EMULATED("a child is told its parent's start time, so it counts as dead");
-	int status;
+	int ended;
 	pid_t pid = fork();
 
 	if (pid == 0) {
@@ -151,13 +145,11 @@ int fixture_device_stop(
 		setenv("TSSHIM_TEST_STOP", point, 1);
 		_exit(body(device));
 	}
-	cr_assert(eq(int, (int)waitpid(pid, &status, WUNTRACED), (int)pid));
-	bool stopped = WIFSTOPPED(status);
+	cr_assert(eq(int, (int)waitpid(pid, &ended, WUNTRACED), (int)pid));
+	bool stopped = WIFSTOPPED(ended);
 	cr_assert(stopped, "%s was not reached", point);
 	meanwhile();
 	kill(pid, SIGCONT);
-	cr_assert(eq(int, (int)waitpid(pid, &status, 0), (int)pid));
-	bool ended = WIFEXITED(status);
-	cr_assert(ended);
-	return WEXITSTATUS(status);
+	cr_assert(eq(int, (int)waitpid(pid, &ended, 0), (int)pid));
+	cr_expect(eq(int, WIFEXITED(ended) ? WEXITSTATUS(ended) : -1, status), "%s", point);
 }

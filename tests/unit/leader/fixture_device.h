@@ -49,9 +49,10 @@ void fixture_device_die(const char *point, void (*body)(struct ts_device *device
 
 /**
  * In a forked child that stops at @point: @body(a device of its own).  While it is stopped
- * @meanwhile is called here; returns the exit status of the child, which is that of @body.
+ * @meanwhile is called here; the child is expected to exit with @status, which is what @body
+ * returns.
  */
-int fixture_device_stop(
-	const char *point, int (*body)(struct ts_device *device), void (*meanwhile)(void));
+void fixture_device_stop(const char *point, int (*body)(struct ts_device *device),
+	void (*meanwhile)(void), int status);
 
 #endif

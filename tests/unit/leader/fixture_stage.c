@@ -3,12 +3,7 @@
 #include "fixture_stage.h"
 #include "leader/files/names.h"
 
-#include <fcntl.h>
 #include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 struct fixture_files fixture_files;
 

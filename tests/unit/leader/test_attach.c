@@ -6,18 +6,11 @@
 #include "shim/identity.h"
 #include "tests/unit/valgrind.h"
 
-#include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 TestSuite(attach, .init = fixture_init, .fini = fixture_finish);
+TestSuite(attached, .init = fixture_alone_init, .fini = fixture_finish);
 
 /* A well-formed group whose ring stays although nobody is attached: its maker is killed. */
 static int attach_and_die(void *unused)
@@ -26,6 +19,14 @@ static int attach_and_die(void *unused)
 	raise(SIGKILL);
 	return 1;
 }
+
+static void begin_abandoned(void)
+{
+	fixture_init();
+	cr_assert(fixture_is_killed(attach_and_die, NULL));
+}
+
+TestSuite(abandoned, .init = begin_abandoned, .fini = fixture_finish);
 
 /* Overwrite @bytes of an object of the group. */
 static void patch(const char *suffix, size_t offset, const void *data, size_t bytes)
@@ -37,17 +38,24 @@ static void patch(const char *suffix, size_t offset, const void *data, size_t by
 	close(fd);
 }
 
+static struct ts_ring_header read_header(void)
+{
+	struct ts_ring_header header;
+	int fd = open(fixture_path("ring"), O_RDONLY);
+
+	cr_assert(eq(int, (int)pread(fd, &header, sizeof(header), 0), (int)sizeof(header)));
+	close(fd);
+	return header;
+}
+
 /* Change one field of the ring's header and make its check right again. */
 static void forge_ring(size_t offset, const void *data, size_t bytes)
 {
-	struct ts_ring_header header;
-	int fd = open(fixture_path("ring"), O_RDWR);
+	struct ts_ring_header header = read_header();
 
-	cr_assert(eq(int, (int)pread(fd, &header, sizeof(header), 0), (int)sizeof(header)));
 	memcpy((char *)&header + offset, data, bytes);
 	header.check = ts_hash64(&header, offsetof(struct ts_ring_header, check));
-	cr_assert(eq(int, (int)pwrite(fd, &header, sizeof(header), 0), (int)sizeof(header)));
-	close(fd);
+	patch("ring", 0, &header, sizeof(header));
 }
 
 #define FORGE(field, value)                                                \
@@ -89,14 +97,13 @@ Test(attach, names_follow_a_child_into_other_namespaces)
 	cr_expect(eq(str, (char *)fixture_path("ring"), before));
 }
 
-Test(attach, objects_are_private_and_complete)
+Test(attached, objects_are_private_and_complete)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	struct stat st;
 
 	cr_assert(eq(int, stat(fixture_path("ring"), &st), 0));
 	cr_expect(eq(int, (int)(st.st_mode & 07777), 0600));
-	cr_expect(eq(u64, (uint64_t)st.st_size, store->shape.total_bytes));
+	cr_expect(eq(u64, (uint64_t)st.st_size, joined.a->shape.total_bytes));
 	cr_assert(eq(int, stat(fixture_path("ledger"), &st), 0));
 	cr_expect(eq(int, (int)(st.st_mode & 07777), 0600));
 	cr_expect(eq(u64, (uint64_t)st.st_size, TS_LEDGER_BYTES));
@@ -114,45 +121,32 @@ Test(attach, last_one_out_unlinks_the_ring_and_keeps_the_ledger)
 	cr_expect(fixture_exists("ledger"));
 }
 
-Test(attach, ring_stays_while_a_job_of_the_ledger_lives)
+Test(attached, ring_stays_while_a_job_of_the_ledger_lives)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-
 	/* Our parent stands for a job whose workers come and go. */
 	uint64_t parent = ts_process_id(getppid(), false);
-	ts_write_relaxed(&ts_ledger_job(ts_store_ledger(store), 0)->id, parent);
-	fixture_detach(store);
+	ts_write_relaxed(&ts_ledger_job(ts_store_ledger(joined.a), 0)->id, parent);
+	fixture_detach(joined.a);
 	cr_expect(fixture_exists("ring"));
 }
 
-Test(attach, own_job_does_not_keep_the_ring)
+Test(attached, own_job_does_not_keep_the_ring)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	uint64_t self = ts_process_id(getpid(), false);
 
-	ts_write_relaxed(&ts_ledger_job(ts_store_ledger(store), 0)->id, self);
-	fixture_detach(store);
+	ts_write_relaxed(&ts_ledger_job(ts_store_ledger(joined.a), 0)->id, self);
+	fixture_detach(joined.a);
 	cr_expect(not(fixture_exists("ring")));
 }
 
-Test(attach, abandoned_ring_is_replaced)
+Test(abandoned, abandoned_ring_is_replaced)
 {
 	struct stat before, after;
 
-	fixture_fork(attach_and_die, NULL);
 	cr_assert(eq(int, stat(fixture_path("ring"), &before), 0));
 	(void)fixture_attach(JOB_A);
 	cr_assert(eq(int, stat(fixture_path("ring"), &after), 0));
 	cr_expect(ne(u64, (uint64_t)before.st_ino, (uint64_t)after.st_ino));
-}
-
-Test(attach, used_ring_is_joined)
-{
-	struct ts_store *one = fixture_attach(JOB_A);
-	struct ts_store *two = fixture_attach(JOB_B);
-
-	cr_expect(eq(u64, one->ring.inode, two->ring.inode));
-	cr_expect(ne(int, one->member, two->member));
 }
 
 static void expect_refused(const char *what, int error, enum ts_reason reason)
@@ -184,9 +178,8 @@ Test(attach, squatters_are_refused_and_left_alone)
 	rmdir(path);
 }
 
-Test(attach, objects_open_to_others_are_refused)
+Test(abandoned, objects_open_to_others_are_refused)
 {
-	fixture_fork(attach_and_die, NULL);
 	cr_assert(eq(int, chmod(fixture_path("ring"), 0640), 0));
 	expect_refused("mode 0640", -EPERM, TS_REASON_STORE_FOREIGN);
 	cr_assert(eq(int, chmod(fixture_path("ring"), 0600), 0));
@@ -194,9 +187,8 @@ Test(attach, objects_open_to_others_are_refused)
 	expect_refused("ledger of mode 0602", -EPERM, TS_REASON_STORE_FOREIGN);
 }
 
-Test(attach, objects_of_somebody_else_are_refused)
+Test(abandoned, objects_of_somebody_else_are_refused)
 {
-	fixture_fork(attach_and_die, NULL);
 	if (chown(fixture_path("ring"), 12345, (gid_t)-1) != 0) {
 		fixture_finish(); /* which a skipped test does not come to */
 		cr_skip_test("needs root to give a file away");
@@ -204,13 +196,12 @@ Test(attach, objects_of_somebody_else_are_refused)
 	expect_refused("another owner", -EPERM, TS_REASON_STORE_FOREIGN);
 }
 
-Test(attach, garbage_is_refused)
+Test(attached, garbage_is_refused)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	const char *path = fixture_path("ring");
 	char garbage[8192];
 
-	fixture_detach(store);
+	fixture_detach(joined.a);
 	memset(garbage, 0xa5, sizeof(garbage));
 	int fd = open(path, O_CREAT | O_EXCL | O_RDWR, 0600);
 	expect_refused("empty file", -EBADMSG, TS_REASON_STORE_DAMAGED);
@@ -221,14 +212,10 @@ Test(attach, garbage_is_refused)
 	close(fd);
 }
 
-Test(attach, every_damaged_byte_of_the_header_is_noticed)
+Test(abandoned, every_damaged_byte_of_the_header_is_noticed)
 {
-	struct ts_ring_header header;
+	struct ts_ring_header header = read_header();
 
-	fixture_fork(attach_and_die, NULL);
-	int fd = open(fixture_path("ring"), O_RDONLY);
-	cr_assert(eq(int, (int)pread(fd, &header, sizeof(header), 0), (int)sizeof(header)));
-	close(fd);
 	for (size_t i = 0; i < offsetof(struct ts_ring_header, check) + 8; i++) {
 		unsigned char good = ((unsigned char *)&header)[i], bad = good ^ 0x10;
 		enum ts_reason reason;
@@ -239,11 +226,11 @@ Test(attach, every_damaged_byte_of_the_header_is_noticed)
 	}
 }
 
-Test(attach, header_fields_that_do_not_fit_are_refused)
+Test(abandoned, header_fields_that_do_not_fit_are_refused)
 {
-	fixture_fork(attach_and_die, NULL);
-	struct stat st;
-	cr_assert(eq(int, stat(fixture_path("ring"), &st), 0));
+	const struct ts_ring_header good = read_header();
+	uint8_t other[16] = {1, 2, 3};
+
 	FORGE(head.abi, TS_ABI + 1);
 	expect_refused("newer ABI", -EPROTO, TS_REASON_STORE_ABI);
 	FORGE(head.abi, TS_ABI);
@@ -252,13 +239,7 @@ Test(attach, header_fields_that_do_not_fit_are_refused)
 	FORGE(head.uid, geteuid());
 	FORGE(head.pid_ns, 1);
 	expect_refused("another namespace", -EXDEV, TS_REASON_STORE_SCOPE);
-}
-
-Test(attach, another_boot_is_refused)
-{
-	uint8_t other[16] = {1, 2, 3};
-
-	fixture_fork(attach_and_die, NULL);
+	patch("ring", 0, &good, sizeof(good));
 	forge_ring(offsetof(struct ts_ring_header, head.boot_id), other, sizeof(other));
 	expect_refused("another boot", -EXDEV, TS_REASON_STORE_SCOPE);
 }
@@ -291,14 +272,10 @@ static const struct {
 	LIE(total_bytes, UINT64_C(1) << 50),
 };
 
-Test(attach, lies_in_a_well_signed_header_are_refused)
+Test(abandoned, lies_in_a_well_signed_header_are_refused)
 {
-	struct ts_ring_header good;
+	struct ts_ring_header good = read_header();
 
-	fixture_fork(attach_and_die, NULL);
-	int fd = open(fixture_path("ring"), O_RDONLY);
-	cr_assert(eq(int, (int)pread(fd, &good, sizeof(good), 0), (int)sizeof(good)));
-	close(fd);
 	for (size_t i = 0; i < TS_ARRAY_SIZE(lies); i++) {
 		char what[32];
 		snprintf(what, sizeof(what), "lie %zu", i);
@@ -310,19 +287,17 @@ Test(attach, lies_in_a_well_signed_header_are_refused)
 	fixture_detach(fixture_attach(JOB_A));
 }
 
-Test(attach, truncated_ring_is_refused)
+Test(abandoned, truncated_ring_is_refused)
 {
-	fixture_fork(attach_and_die, NULL);
 	cr_assert(eq(int, truncate(fixture_path("ring"), 1 << 20), 0));
 	expect_refused("truncated", -EBADMSG, TS_REASON_STORE_DAMAGED);
 }
 
-Test(attach, damaged_ledger_is_refused)
+Test(abandoned, damaged_ledger_is_refused)
 {
 	enum ts_reason reason;
 	uint32_t abi = TS_ABI + 1;
 
-	fixture_fork(attach_and_die, NULL);
 	patch("ledger", offsetof(struct ts_ledger, head.abi), &abi, sizeof(abi));
 	cr_expect(eq(int, fixture_refused(RING_BYTES, &reason), -EPROTO));
 	patch("ledger", 0, "garbage", 8);
@@ -369,24 +344,22 @@ Test(attach, held_lock_costs_50_ms_and_no_more, .timeout = 60)
 	fixture_detach(fixture_attach(JOB_A));
 }
 
-Test(attach, descriptors_closed_by_the_host_are_found_again)
+Test(attached, descriptors_closed_by_the_host_are_found_again)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-
-	cr_expect(ge(int, store->ring.fd, 512));
-	fixture_capture(store, true);
-	close(store->ring.fd);
-	close(store->ledger_object.fd);
+	cr_expect(ge(int, joined.a->ring.fd, 512));
+	fixture_capture(joined.a, true);
+	close(joined.a->ring.fd);
+	close(joined.a->ledger_object.fd);
 	/* Somebody else's file gets the number: it must be neither used nor closed. */
 	int other = open("/dev/null", O_RDWR);
 	cr_assert(eq(int, dup2(other, 512), 512));
-	fixture_publish(store, fixture_key(1, 1), 100000, 7);
-	cr_expect(fixture_hits(store, fixture_key(1, 1), 100000, 7));
+	fixture_publish(joined.a, fixture_key(1, 1), 100000, 7);
+	cr_expect(fixture_hits(joined.a, fixture_key(1, 1), 100000, 7));
 	struct stat st;
 	cr_assert(eq(int, fstat(512, &st), 0));
 	cr_expect(eq(int, (int)(st.st_mode & S_IFMT), S_IFCHR),
 		"the host's descriptor is untouched");
-	fixture_detach(store);
+	fixture_detach(joined.a);
 	cr_expect(not(fixture_exists("ring")));
 	cr_assert(eq(int, fstat(512, &st), 0));
 }
@@ -399,10 +372,9 @@ static int look_for_death(void *context)
 	return ts_member_is_gone(store, *index) ? 1 : 0;
 }
 
-Test(attach, lost_lock_is_no_proof_of_death)
+Test(attached, lost_lock_is_no_proof_of_death)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-	uint32_t index = (uint32_t)store->member;
+	uint32_t index = (uint32_t)joined.a->member;
 
 	/* Closing any descriptor of the file drops all locks of this process. */
 	close(open(fixture_path("ring"), O_RDONLY));
@@ -420,37 +392,35 @@ static int look_for_lock(void *context)
 	return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK ? 0 : 1;
 }
 
-Test(attach, who_asks_for_room_with_a_lost_descriptor_keeps_the_lock)
+Test(attached, who_asks_for_room_with_a_lost_descriptor_keeps_the_lock)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-	uint32_t index = (uint32_t)store->member;
+	uint32_t index = (uint32_t)joined.a->member;
 
 	cr_expect(eq(int, fixture_fork(look_for_lock, &index), 0));
-	close(store->ring.fd);
+	close(joined.a->ring.fd);
 	cr_expect(ne(int, fixture_fork(look_for_lock, &index), 0));
-	(void)ts_limits_may_grow(store);
+	(void)ts_limits_may_grow(joined.a);
 	cr_expect(eq(int, fixture_fork(look_for_lock, &index), 0));
 }
 
-Test(attach, another_process_with_the_same_pid_is_no_sign_of_life)
+Test(attached, another_process_with_the_same_pid_is_no_sign_of_life)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-	struct ts_member *member = &store->members[40];
+	struct ts_member *member = &joined.a->members[40];
 	uint64_t parent = ts_process_id(getppid(), false);
 
-	ts_write_relaxed(&store->header->member_high, 41);
+	ts_write_relaxed(&joined.a->header->member_high, 41);
 	ts_write_relaxed(&member->word, ts_member_pack(TS_MEMBER_LIVE, 3, parent));
-	cr_expect(not(ts_member_is_gone(store, 40)), "it runs, though it holds no lock");
+	cr_expect(not(ts_member_is_gone(joined.a, 40)), "it runs, though it holds no lock");
 	ts_write_relaxed(
 		&member->word, ts_member_pack(TS_MEMBER_LIVE, 3, parent + (UINT64_C(5) << 24)));
-	cr_expect(ts_member_is_gone(store, 40), "started at another time");
-	cr_expect(ts_member_clean(store, 40));
+	cr_expect(ts_member_is_gone(joined.a, 40), "started at another time");
+	cr_expect(ts_member_clean(joined.a, 40));
 	cr_expect(eq(u64, member->word, ts_member_pack(TS_MEMBER_FREE, 4, 0)));
 }
 
 /* Who removes a ring when several leave, and the lock is somebody else's just then. */
 
-TestSuite(leave, .init = fixture_init, .fini = fixture_finish);
+TestSuite(leave, .init = fixture_alone_init, .fini = fixture_finish, .timeout = 60);
 
 static void *join_to_stop(void *point)
 {
@@ -458,88 +428,72 @@ static void *join_to_stop(void *point)
 	return fixture_attach(JOB_B);
 }
 
-static void leave(void *store)
+static int leave(void *store)
 {
 	fixture_detach(store);
+	return 0;
 }
 
-/* A member that leaves on order, and stops at @point on the way. */
-static struct fixture_child start(const char *point)
+/* Another member leaves, and stops on the way; then joined.a does. */
+static pid_t leave_while_another_does(void)
 {
-	return fixture_child_begin(join_to_stop, leave, (void *)point);
-}
-
-/* Give the order, and come back when it has stopped. */
-static void stop(struct fixture_child *leaver)
-{
+	struct fixture_child other =
+		fixture_child_begin(join_to_stop, leave, (void *)"detach_looked");
 	int status = 0;
 
-	close(leaver->order);
-	cr_assert(eq(int, waitpid(leaver->pid, &status, WUNTRACED), leaver->pid));
+	close(other.order);
+	cr_assert(eq(int, waitpid(other.pid, &status, WUNTRACED), other.pid));
 	cr_assert(ne(int, WIFSTOPPED(status), 0));
+	fixture_detach(joined.a);
+	return other.pid;
 }
 
-static void go_on(struct fixture_child *leaver)
+static void go_on(pid_t leaver)
 {
 	int status = -1;
 
-	kill(leaver->pid, SIGCONT);
-	cr_assert(eq(int, waitpid(leaver->pid, &status, 0), leaver->pid));
+	kill(leaver, SIGCONT);
+	cr_assert(eq(int, waitpid(leaver, &status, 0), leaver));
 	cr_expect(eq(int, status, 0));
 }
 
 /* It has seen that we are there, and holds the lock until after we have given up. */
-Test(leave, who_holds_the_lock_removes_what_the_last_one_had_to_leave, .timeout = 60)
+Test(leave, who_holds_the_lock_removes_what_the_last_one_had_to_leave)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-	struct fixture_child other = start("detach_looked");
+	pid_t other = leave_while_another_does();
 
-	stop(&other);
-	fixture_detach(store);
 	cr_expect(fixture_exists("ring"), "nobody else can remove it now");
-	go_on(&other);
+	go_on(other);
 	cr_expect(not(fixture_exists("ring")));
 	cr_expect(fixture_exists("ledger"));
 }
 
 /* As above, but a third one came: the ring is its. */
-Test(leave, who_holds_the_lock_leaves_what_is_used, .timeout = 60)
+Test(leave, who_holds_the_lock_leaves_what_is_used)
 {
 	NOT_EMULATED("a child is told its parent's start time, so who lives is not known");
-	struct ts_store *store = fixture_attach(JOB_A), *third = fixture_attach(JOB_A);
-	struct fixture_child other = start("detach_looked");
+	struct ts_store *third = fixture_attach(JOB_A);
 
-	stop(&other);
-	fixture_detach(store);
-	go_on(&other);
+	go_on(leave_while_another_does());
 	cr_expect(fixture_exists("ring"));
 	fixture_detach(third);
 	cr_expect(not(fixture_exists("ring")));
 }
 
-Test(leave, a_kept_ring_stays_whoever_looks, .timeout = 60)
+Test(leave, a_kept_ring_stays_whoever_looks)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-	struct fixture_child other = start("detach_looked");
-
-	ts_write_relaxed(&store->header->kept_until_ns, UINT64_MAX);
-	stop(&other);
-	fixture_detach(store);
-	go_on(&other);
+	ts_write_relaxed(&joined.a->header->kept_until_ns, UINT64_MAX);
+	go_on(leave_while_another_does());
 	cr_expect(fixture_exists("ring"));
 }
 
 /* The holder is gone: what it would have removed is the next one's to replace. */
-Test(leave, a_holder_that_is_killed_leaves_it_to_the_next, .timeout = 60)
+Test(leave, a_holder_that_is_killed_leaves_it_to_the_next)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-	struct fixture_child other = start("detach_looked");
-	int status;
+	pid_t other = leave_while_another_does();
 
-	stop(&other);
-	fixture_detach(store);
-	kill(other.pid, SIGKILL);
-	cr_assert(eq(int, waitpid(other.pid, &status, 0), other.pid));
+	kill(other, SIGKILL);
+	cr_assert(eq(int, waitpid(other, NULL, 0), other));
 	cr_expect(fixture_exists("ring"));
 	fixture_detach(fixture_attach(JOB_A));
 	cr_expect(not(fixture_exists("ring")));

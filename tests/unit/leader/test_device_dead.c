@@ -5,11 +5,6 @@
 #include "shim/sys.h"
 #include "shim/hash.h"
 
-#include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 TestSuite(device_dead, .init = fixture_device_init, .fini = fixture_device_finish);
 
 static void take_one(struct ts_device *device)
@@ -167,13 +162,18 @@ Test(device_dead, an_owner_takes_its_ring_along)
 	}
 }
 
+/* Nobody has looked whether the owner lives: take() finds what was seen before. */
+static void owner_dies_unseen(void)
+{
+	fixture_device_die(NULL, offer);
+	uint64_t word = ts_load_acquire(&gpu.a->table->rows[gpu.ring].word);
+	ts_write_relaxed(&gpu.a->alive_until[ts_device_ring_owner(word)], UINT64_MAX);
+}
+
 /* What belongs to an older generation cannot touch a slot of this one. */
 Test(device_dead, a_claim_ends_with_its_ring)
 {
-	fixture_device_die(NULL, offer);
-	/* Nobody has looked whether the owner lives: take() finds what was seen before. */
-	uint64_t word = ts_load_acquire(&gpu.a->table->rows[gpu.ring].word);
-	ts_write_relaxed(&gpu.a->alive_until[ts_device_ring_owner(word)], UINT64_MAX);
+	owner_dies_unseen();
 	struct ts_device_take old = fixture_device_take(gpu.a, 1);
 	cr_assert(eq(int, old.verdict, TS_CLAIM));
 	fixture_offer(gpu.b, 2);
@@ -187,9 +187,7 @@ Test(device_dead, a_claim_ends_with_its_ring)
 /* A lease of an older ring is one on other memory. */
 Test(device_dead, a_lease_does_not_hold_the_next_rings_slot)
 {
-	fixture_device_die(NULL, offer);
-	uint64_t word = ts_load_acquire(&gpu.a->table->rows[gpu.ring].word);
-	ts_write_relaxed(&gpu.a->alive_until[ts_device_ring_owner(word)], UINT64_MAX);
+	owner_dies_unseen();
 	fixture_device_publish(gpu.a, 1);
 	struct ts_device_take old = fixture_device_take(gpu.a, 1);
 	cr_assert(eq(int, old.verdict, TS_HIT));
@@ -444,41 +442,29 @@ Test(device_stopped, a_reader_that_comes_late_reads_nothing)
 {
 	fixture_offer(gpu.a, 1);
 	fixture_device_publish(gpu.a, 1);
-	cr_expect(eq(int, fixture_device_stop("device_looked", take_and_say, withdraw),
-		10 + ESTALE));
+	fixture_device_stop("device_looked", take_and_say, withdraw, 10 + ESTALE);
 	fixture_offer(gpu.a, 1);
 	fixture_device_publish(gpu.a, 1);
-	cr_expect(
-		eq(int, fixture_device_stop("device_looked", take_and_say, withdraw_and_offer),
-			10 + ESTALE));
-	cr_expect(eq(int, fixture_device_stop("device_looked", take_and_say, write_another),
-		TS_CLAIM));
+	fixture_device_stop("device_looked", take_and_say, withdraw_and_offer, 10 + ESTALE);
+	fixture_device_stop("device_looked", take_and_say, write_another, TS_CLAIM);
 }
 
 Test(device_stopped, a_reader_that_was_first_keeps_its_slot)
 {
-	const char *const points[] = {"device_pinned", "device_checked"};
-
 	fixture_offer(gpu.a, 1);
 	fixture_device_publish(gpu.a, 1);
-	for (size_t i = 0; i < TS_ARRAY_SIZE(points); i++)
-		cr_expect(eq(int,
-			fixture_device_stop(points[i], take_and_say, write_another_in_vain),
-			TS_HIT));
-	cr_expect(eq(int, fixture_device_stop("device_checked", take_and_say, withdraw_in_vain),
-		TS_HIT));
+	fixture_device_stop("device_pinned", take_and_say, write_another_in_vain, TS_HIT);
+	fixture_device_stop("device_checked", take_and_say, write_another_in_vain, TS_HIT);
+	fixture_device_stop("device_checked", take_and_say, withdraw_in_vain, TS_HIT);
 	withdraw();
 }
 
 Test(device_stopped, a_writer_that_comes_late_writes_nothing)
 {
 	fixture_offer(gpu.a, 1);
-	cr_expect(eq(int, fixture_device_stop("device_looked", take_and_say, withdraw),
-		10 + ESTALE));
+	fixture_device_stop("device_looked", take_and_say, withdraw, 10 + ESTALE);
 	fixture_offer(gpu.a, 1);
-	cr_expect(
-		eq(int, fixture_device_stop("device_looked", take_and_say, withdraw_and_offer),
-			10 + ESTALE));
+	fixture_device_stop("device_looked", take_and_say, withdraw_and_offer, 10 + ESTALE);
 	fixture_device_hit(gpu.a, 1);
 }
 
@@ -489,11 +475,8 @@ Test(device_stopped, a_writer_that_was_first_keeps_its_slot)
 
 	fixture_offer(gpu.a, 1);
 	for (size_t i = 0; i < TS_ARRAY_SIZE(points); i++) {
-		cr_expect(eq(int,
-				  fixture_device_stop(points[i], publish_and_say,
-					  i < 2 ? write_another_in_vain : find_it_busy),
-				  0),
-			"%zu", i);
+		fixture_device_stop(points[i], publish_and_say,
+			i < 2 ? write_another_in_vain : find_it_busy, 0);
 		fixture_device_hit(gpu.a, 1);
 		write_another();
 	}
@@ -522,12 +505,10 @@ static void withdraw_and_look(void)
 Test(device_stopped, who_maps_a_ring_comes_late_or_keeps_it)
 {
 	fixture_offer(gpu.a, 1);
-	cr_expect(
-		eq(int, fixture_device_stop("device_announced", map_and_say, withdraw_and_look),
-			ESTALE));
+	fixture_device_stop("device_announced", map_and_say, withdraw_and_look, ESTALE);
 	cr_expect(not(ts_device_is_mapped(gpu.a, gpu.ring, withdrawn)));
 	fixture_offer(gpu.a, 1);
-	cr_expect(eq(int, fixture_device_stop("device_unmapped", map_and_say, withdraw), 0));
+	fixture_device_stop("device_unmapped", map_and_say, withdraw, 0);
 }
 
 /* In the middle of giving up a ring that nobody uses. */
@@ -557,12 +538,7 @@ Test(device_stopped, an_owner_is_not_replaced_while_it_lives)
 	const char *const points[] = {"device_making", "device_renewed", "device_closing"};
 
 	for (size_t i = 0; i < TS_ARRAY_SIZE(points); i++)
-		cr_expect(eq(int,
-				  fixture_device_stop(
-					  points[i], offer_and_withdraw, nobody_offers),
-				  0),
-			"%zu", i);
-	cr_expect(eq(int, fixture_device_stop("device_live", offer_and_withdraw, others_use_it),
-			  0),
-		"a stopped owner is no obstacle");
+		fixture_device_stop(points[i], offer_and_withdraw, nobody_offers, 0);
+	/* A stopped owner is no obstacle. */
+	fixture_device_stop("device_live", offer_and_withdraw, others_use_it, 0);
 }

@@ -6,15 +6,6 @@
 #include "shim/sys.h"
 #include "leader/slots/device_private.h"
 
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-TestSuite(journal, .init = fixture_init, .fini = fixture_finish);
-
 static struct ts_journal *journal_of(struct ts_store *store)
 {
 	struct ts_journal *journal = NULL;
@@ -64,11 +55,20 @@ static uint64_t readable(const struct ts_journal *journal)
 	return found;
 }
 
+static struct ts_journal *mine; /* of joined.a */
+static struct ts_note_made note;
+
+static void begin(void)
+{
+	fixture_alone_init();
+	mine = journal_of(joined.a);
+}
+
+TestSuite(journal, .init = begin, .fini = fixture_finish);
+
 Test(journal, others_read_what_was_written)
 {
-	struct ts_journal *mine = journal_of(fixture_attach(JOB_A));
 	struct ts_journal *other = journal_of(fixture_attach(JOB_B));
-	struct ts_note_made note;
 
 	cr_expect(eq(u64, ts_journal_end(other), 0));
 	cr_expect(not(ts_journal_read(other, 0, &note)), "a new place");
@@ -84,14 +84,12 @@ Test(journal, others_read_what_was_written)
 
 Test(journal, of_more_than_there_is_room_for_the_newest_are_there)
 {
-	struct ts_journal *journal = journal_of(fixture_attach(JOB_A));
-	struct ts_note_made note;
-	uint64_t count = (uint64_t)journal->entries + 3;
+	uint64_t count = (uint64_t)mine->entries + 3;
 
-	write_notes(journal, count);
-	cr_expect(eq(u64, ts_journal_begin(journal, ts_journal_end(journal)), 3));
-	cr_expect(eq(u64, readable(journal), journal->entries));
-	cr_expect(not(ts_journal_read(journal, 2, &note)), "overwritten");
+	write_notes(mine, count);
+	cr_expect(eq(u64, ts_journal_begin(mine, ts_journal_end(mine)), 3));
+	cr_expect(eq(u64, readable(mine), mine->entries));
+	cr_expect(not(ts_journal_read(mine, 2, &note)), "overwritten");
 }
 
 Test(journal, how_many_there_are_follows_from_the_ring)
@@ -104,49 +102,41 @@ Test(journal, how_many_there_are_follows_from_the_ring)
 
 Test(journal, torn_and_foreign_notes_are_skipped)
 {
-	struct ts_journal *journal = journal_of(fixture_attach(JOB_A));
-	struct ts_journal_entry *entry = journal->table->entry;
-	struct ts_note_made note;
+	struct ts_journal_entry *entry = mine->table->entry;
 	_Atomic uint64_t *const words[] = {
 		&entry[1].tag, &entry[2].which, &entry[3].made, &entry[4].check};
 
-	write_notes(journal, 6);
+	write_notes(mine, 6);
 	for (unsigned i = 0; i < TS_ARRAY_SIZE(words); i++)
 		ts_write_relaxed(words[i], ts_load_relaxed(words[i]) ^ 1);
 	/* A whole note of another turn. */
 	memcpy(&entry[5], &entry[0], sizeof(entry[0]));
-	cr_expect(eq(u64, readable(journal), 1));
-	cr_expect(ts_journal_read(journal, 0, &note));
+	cr_expect(eq(u64, readable(mine), 1));
+	cr_expect(ts_journal_read(mine, 0, &note));
 }
 
 Test(journal, a_squatter_may_write_what_it_likes)
 {
-	struct ts_journal *journal = journal_of(fixture_attach(JOB_A));
-	struct ts_note_made note;
-
-	write_notes(journal, 3);
+	write_notes(mine, 3);
 	for (uint64_t turn = UINT64_MAX; turn > UINT64_MAX - 4; turn--) {
-		ts_write_relaxed(&journal->table->next, turn);
-		cr_expect(eq(u64,
-			ts_journal_end(journal) -
-				ts_journal_begin(journal, ts_journal_end(journal)),
-			journal->entries));
-		cr_expect(not(ts_journal_read(journal, turn - 1, &note)));
+		ts_write_relaxed(&mine->table->next, turn);
+		uint64_t end = ts_journal_end(mine);
+		cr_expect(eq(u64, end - ts_journal_begin(mine, end), mine->entries));
+		cr_expect(not(ts_journal_read(mine, turn - 1, &note)));
 	}
 	note = note_of(1);
-	ts_journal_write(journal, &note);
-	ts_journal_write(journal, &note);
+	ts_journal_write(mine, &note);
+	ts_journal_write(mine, &note);
 }
 
-static int write_as_child(void *context)
+static int write_as_child(void *unused)
 {
-	struct ts_store *store = context;
-	struct ts_journal *journal = ts_load_relaxed(&store->journal), *own;
-	struct ts_note_made note = note_of(2);
+	struct ts_journal *own;
 
-	ts_journal_write(journal, &note); /* the parent's: nothing */
-	if (ts_journal_end(journal) != 2 || ts_store_after_fork(store) < 0 ||
-		ts_journal_attach(store, &own) < 0 || own == journal)
+	note = note_of(2);
+	ts_journal_write(mine, &note); /* the parent's: nothing */
+	if (ts_journal_end(mine) != 2 || ts_store_after_fork(joined.a) < 0 ||
+		ts_journal_attach(joined.a, &own) < 0 || own == mine)
 		return 1;
 	ts_journal_write(own, &note);
 	return 0;
@@ -154,13 +144,13 @@ static int write_as_child(void *context)
 
 Test(journal, a_child_has_its_own_view)
 {
+	fixture_detach(joined.a);
 	ts_identity_init(); /* it notices forks */
-	struct ts_store *store = fixture_attach(JOB_A);
-	struct ts_journal *journal = journal_of(store);
-
-	write_notes(journal, 2);
-	cr_expect(eq(int, fixture_fork(write_as_child, store), 0));
-	cr_expect(eq(u64, readable(journal), 3));
+	joined.a = fixture_attach(JOB_A);
+	mine = journal_of(joined.a);
+	write_notes(mine, 2);
+	cr_expect(eq(int, fixture_fork(write_as_child, NULL), 0));
+	cr_expect(eq(u64, readable(mine), 3));
 }
 
 static int die_at(void *context)
@@ -173,78 +163,70 @@ static int die_at(void *context)
 Test(journal, whoever_dies_while_it_writes_loses_a_note)
 {
 	static char points[][16] = {"journal_turn", "journal_tag", "journal_made"};
-	struct ts_journal *journal = journal_of(fixture_attach(JOB_A));
 
 	for (unsigned i = 0; i < TS_ARRAY_SIZE(points); i++) {
-		write_notes(journal, 1);
-		int status = fixture_fork(die_at, points[i]);
-		bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-		cr_assert(was_killed, "%s", points[i]);
-		cr_expect(eq(u64, ts_journal_end(journal), 2 * i + 2));
-		cr_expect(eq(u64, readable(journal), i + 1));
+		write_notes(mine, 1);
+		cr_assert(fixture_is_killed(die_at, points[i]), "%s", points[i]);
+		cr_expect(eq(u64, ts_journal_end(mine), 2 * i + 2));
+		cr_expect(eq(u64, readable(mine), i + 1));
 	}
 	/* A lap later its places are used again. */
-	write_notes(journal, journal->entries);
-	cr_expect(eq(u64, readable(journal), journal->entries));
+	write_notes(mine, mine->entries);
+	cr_expect(eq(u64, readable(mine), mine->entries));
 }
 
 Test(journal, goes_with_the_ring)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-
-	(void)journal_of(store);
-	cr_expect(eq(int, access(fixture_path("journal"), F_OK), 0));
-	fixture_detach(store);
-	cr_expect(eq(int, access(fixture_path("journal"), F_OK), -1));
-	cr_expect(eq(int, access(fixture_path("ring"), F_OK), -1));
+	cr_expect(fixture_exists("journal"));
+	fixture_detach(joined.a);
+	cr_expect(not(fixture_exists("journal") || fixture_exists("ring")));
 }
 
 Test(journal, one_of_another_ring_is_replaced)
 {
-	struct ts_journal *left = journal_of(fixture_attach(JOB_A));
 	struct stat before, after;
 
-	write_notes(left, 2);
+	write_notes(mine, 2);
 	cr_assert(eq(int, stat(fixture_path("journal"), &before), 0));
 	cr_assert(eq(int, unlink(fixture_path("ring")), 0));
 	struct ts_journal *journal = journal_of(fixture_attach(JOB_B));
 	cr_assert(eq(int, stat(fixture_path("journal"), &after), 0));
 	cr_expect(ne(u64, before.st_ino, after.st_ino));
 	cr_expect(eq(u64, readable(journal), 0));
-	cr_expect(eq(u64, readable(left), 2), "its users keep theirs");
+	cr_expect(eq(u64, readable(mine), 2), "its users keep theirs");
 }
 
 /* ---- what lies in the directory --------------------------------------------------------- */
 
 Test(journal, a_peek_sees_what_there_is_and_changes_nothing)
 {
-	struct ts_store *a = fixture_attach(JOB_A), *b = fixture_attach(JOB_B);
+	struct ts_store *b = fixture_attach(JOB_B);
 	struct ts_key made = fixture_key(1, 1), ghost = fixture_key(2, 2),
 		      none = fixture_key(3, 3);
 
-	cr_expect(eq(int, (int)fixture_take(a, ghost).verdict, TS_PASS));
+	cr_expect(eq(int, fixture_take(joined.a, ghost).verdict, TS_PASS));
 	for (int i = 0; i < 2; i++) {
-		cr_expect(eq(int, (int)ts_store_peek(b, &ghost), TS_MADE_ALONE));
-		cr_expect(eq(int, (int)ts_store_peek(b, &none), TS_ABSENT));
-		cr_expect(eq(int, (int)ts_store_peek(b, &made), TS_ABSENT));
+		cr_expect(eq(int, ts_store_peek(b, &ghost), TS_MADE_ALONE));
+		cr_expect(eq(int, ts_store_peek(b, &none), TS_ABSENT));
+		cr_expect(eq(int, ts_store_peek(b, &made), TS_ABSENT));
 	}
-	fixture_capture(a, true);
-	fixture_publish(a, made, 1000, 5);
-	cr_expect(eq(int, (int)ts_store_peek(b, &made), TS_PRESENT));
+	fixture_capture(joined.a, true);
+	fixture_publish(joined.a, made, 1000, 5);
+	cr_expect(eq(int, ts_store_peek(b, &made), TS_PRESENT));
 	cr_expect(fixture_hits(b, made, 1000, 5));
 	/* Until its segment is somebody else's. */
 	uint64_t capacity, used;
-	fixture_usage(a, &capacity, &used);
+	fixture_usage(joined.a, &capacity, &used);
 	for (uint32_t i = 0; i < 2 * capacity / 200000; i++) {
-		fixture_capture(a, true); /* of what nobody takes it is given up */
-		fixture_publish(a, fixture_key(10 + i, 10 + i), 200000, 1);
+		fixture_capture(joined.a, true); /* of what nobody takes it is given up */
+		fixture_publish(joined.a, fixture_key(10 + i, 10 + i), 200000, 1);
 	}
-	cr_expect(ne(int, (int)ts_store_peek(b, &made), TS_PRESENT));
+	cr_expect(ne(int, ts_store_peek(b, &made), TS_PRESENT));
 }
 
 /* The shared words keep what is put into them, and fields do not touch each other. */
 
-Test(words, member_fields_survive)
+Test(words, of_members_and_entries)
 {
 	uint64_t process = (UINT64_C(0x3abcdef) << 24) | 4194303;
 	uint64_t word = ts_member_pack(TS_MEMBER_CLEANING, 0x3fff, process);
@@ -255,75 +237,49 @@ Test(words, member_fields_survive)
 	cr_expect(ts_member_names(word, process));
 	cr_expect(not(ts_member_names(word, process + 1)));
 	cr_expect(not(ts_member_names(word, process + (1 << 24))));
-}
+	cr_expect(eq(u64, ts_member_pack(TS_MEMBER_FREE, 0x4000, 0), 0), "it wraps");
 
-Test(words, member_generation_wraps_within_its_field)
-{
-	uint64_t word = ts_member_pack(TS_MEMBER_FREE, 0x4000, 0);
-
-	cr_expect(eq(u64, word, 0));
-}
-
-Test(words, entry_fields_survive)
-{
-	uint64_t word = ts_entry_pack(TS_ENTRY_CLAIM, 1023, 0x3ffff, 0xdeadbeef);
-
+	word = ts_entry_pack(TS_ENTRY_CLAIM, 1023, 0x3ffff, 0xdeadbeef);
 	cr_expect(eq(int, ts_entry_state(word), TS_ENTRY_CLAIM));
 	cr_expect(eq(u32, ts_entry_owner(word), 1023));
 	cr_expect(eq(u32, ts_entry_generation(word), 0x3ffff));
 	cr_expect(eq(u32, ts_entry_tag(word), 0xdeadbeef));
 	cr_expect(eq(u64, word & TS_ENTRY_WAITED, 0));
-}
-
-Test(words, entry_state_changes_alone_and_nobody_waits)
-{
-	uint64_t word = ts_entry_pack(TS_ENTRY_CLAIM, 7, 9, 11) | TS_ENTRY_WAITED;
-
+	/* The state changes alone, and then nobody waits. */
+	word = ts_entry_pack(TS_ENTRY_CLAIM, 7, 9, 11) | TS_ENTRY_WAITED;
 	cr_expect(eq(u64, ts_entry_with_state(word, TS_ENTRY_READY),
 		ts_entry_pack(TS_ENTRY_READY, 7, 9, 11)));
-}
-
-Test(words, futex_half_tells_tenures_apart)
-{
-	/* A sleeper compares the low half only: owner and generation must be in it. */
+	/* A sleeper compares the low half only: owner, generation and state must be in it. */
 	uint32_t one = (uint32_t)ts_entry_pack(TS_ENTRY_CLAIM, 1, 1, 5);
-
 	cr_expect(ne(u32, one, (uint32_t)ts_entry_pack(TS_ENTRY_CLAIM, 2, 1, 5)));
 	cr_expect(ne(u32, one, (uint32_t)ts_entry_pack(TS_ENTRY_CLAIM, 1, 2, 5)));
 	cr_expect(ne(u32, one, (uint32_t)ts_entry_pack(TS_ENTRY_READY, 1, 1, 5)));
 }
 
-Test(words, where_fields_survive)
+Test(words, of_segments_places_and_leases)
 {
 	uint64_t where = ts_where_pack(0x3fffff, 4095, 0xffffffff);
+	uint64_t word = ts_segment_pack(TS_SEGMENT_DRAIN, 1023, 0xfedcba98);
 
 	cr_expect(eq(u32, ts_where_offset(where), 0x3fffff));
 	cr_expect(eq(u32, ts_where_segment(where), 4095));
 	cr_expect(ts_where_fits(where, 0xffffffff));
 	cr_expect(ts_where_fits(where, 0x3fffffff), "only 30 bits are kept");
 	cr_expect(not(ts_where_fits(where, 0xfffffffe)));
-}
-
-Test(words, segment_fields_survive)
-{
-	uint64_t word = ts_segment_pack(TS_SEGMENT_DRAIN, 1023, 0xfedcba98);
-
 	cr_expect(eq(int, ts_segment_state(word), TS_SEGMENT_DRAIN));
 	cr_expect(eq(u32, ts_segment_owner(word), 1023));
 	cr_expect(eq(u32, ts_segment_generation(word), 0xfedcba98));
 	cr_expect(not(ts_segment_readable(word)));
 	cr_expect(ts_segment_readable(ts_segment_pack(TS_SEGMENT_OPEN, 0, 0)));
 	cr_expect(ts_segment_readable(ts_segment_pack(TS_SEGMENT_SEALED, 0, 0)));
-}
-
-Test(words, a_pin_is_never_zero)
-{
-	cr_expect(ne(u64, ts_lease_pack(0, 0), 0));
+	cr_expect(ne(u64, ts_lease_pack(0, 0), 0), "a pin is never zero");
 	cr_expect(ne(u64, ts_lease_pack(1, 0), ts_lease_pack(0, 1)));
 }
 
-Test(words, fields_of_a_ring_of_device_memory_survive)
+Test(words, of_device_memory)
 {
+	const uint64_t turn = (UINT64_C(1) << 36) - 1;
+	const uint32_t most = UINT32_MAX;
 	uint64_t word = ts_device_ring_pack(TS_RING_CLOSING, 1023, 0x3fff, 0xfedcba98);
 
 	cr_expect(eq(int, ts_device_ring_state(word), TS_RING_CLOSING));
@@ -333,13 +289,8 @@ Test(words, fields_of_a_ring_of_device_memory_survive)
 	word = ts_device_ring_pack(TS_RING_EMPTY, 0, 0, 1);
 	cr_expect(eq(u32, ts_device_ring_owner(word), 0));
 	cr_expect(eq(u32, ts_device_ring_tenure(word), 0));
-}
 
-Test(words, fields_of_a_slot_of_device_memory_survive)
-{
-	const uint64_t turn = (UINT64_C(1) << 36) - 1;
-	uint64_t word = ts_device_slot_pack(TS_SLOT_LOST, 1023, 0x3fff, turn);
-
+	word = ts_device_slot_pack(TS_SLOT_LOST, 1023, 0x3fff, turn);
 	cr_expect(eq(int, ts_device_slot_state(word), TS_SLOT_LOST));
 	cr_expect(eq(u32, ts_device_slot_owner(word), 1023));
 	cr_expect(eq(u32, ts_device_slot_tenure(word), 0x3fff));
@@ -349,20 +300,14 @@ Test(words, fields_of_a_slot_of_device_memory_survive)
 	cr_expect(eq(u64, ts_device_slot_with(word, TS_SLOT_READY),
 		ts_device_slot_pack(TS_SLOT_READY, 7, 9, 11)));
 	cr_expect(eq(u32, ts_device_slot_tenure(word), 9));
-}
 
-Test(words, fields_of_a_lease_of_device_memory_survive)
-{
-	const uint32_t most = UINT32_MAX;
-	uint64_t pin =
-		ts_device_pin_pack(0x3fff, TS_DEVICE_RINGS - 1, TS_DEVICE_SLOTS - 1, most);
-
-	cr_expect(eq(u32, ts_device_pin_tenure(pin), 0x3fff));
+	word = ts_device_pin_pack(0x3fff, TS_DEVICE_RINGS - 1, TS_DEVICE_SLOTS - 1, most);
+	cr_expect(eq(u32, ts_device_pin_tenure(word), 0x3fff));
 	cr_expect(ne(u64, ts_device_pin_pack(0, 0, 0, 0), 0));
 	/* No field reaches into another one. */
 	cr_expect(eq(u64,
 		ts_device_pin_pack(0x3fff, 0, 0, 0) | ts_device_pin_pack(0, 63, 0, 0) |
 			ts_device_pin_pack(0, 0, 63, 0) | ts_device_pin_pack(0, 0, 0, most),
-		pin));
-	cr_expect(eq(int, __builtin_popcountll(pin), 1 + 14 + 6 + 6 + 32));
+		word));
+	cr_expect(eq(int, __builtin_popcountll(word), 1 + 14 + 6 + 6 + 32));
 }

@@ -8,23 +8,17 @@
 #include "shim/sys.h"
 #include "tests/unit/valgrind.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
+static void make_at(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
 
-TestSuite(left, .init = fixture_init, .fini = fixture_finish, .timeout = 60);
+	cr_assert(ge(int, fd, 0), "%s: %s", path, strerror(errno));
+	close(fd);
+}
 
 static void make(const char *suffix)
 {
-	int fd = open(fixture_path(suffix), O_WRONLY | O_CREAT | O_EXCL, 0600);
-
-	cr_assert(ge(int, fd, 0));
-	close(fd);
+	make_at(fixture_path(suffix));
 }
 
 static void *join(void *unused)
@@ -47,9 +41,24 @@ static void make_dead_group(void)
 	cr_assert(fixture_exists("ring") && fixture_exists("ledger"));
 }
 
+static void begin_dead(void)
+{
+	fixture_init();
+	make_dead_group();
+}
+
+TestSuite(left, .init = fixture_init, .fini = fixture_finish, .timeout = 60);
+TestSuite(left_dead, .init = begin_dead, .fini = fixture_finish, .timeout = 60);
+
 static void look(void)
 {
 	ts_left_remove(NULL, TS_LEFT_ALL);
+}
+
+static void expect_gone(void)
+{
+	look();
+	cr_expect(not(fixture_exists("ring")));
 }
 
 static void expect_kept(const char *why)
@@ -58,9 +67,8 @@ static void expect_kept(const char *why)
 	cr_expect(fixture_exists("ring"), "%s", why);
 }
 
-Test(left, what_dead_jobs_left_goes_but_for_the_ledger)
+Test(left_dead, what_dead_jobs_left_goes_but_for_the_ledger)
 {
-	make_dead_group();
 	for (uint32_t i = 0; i < TS_DEPENDENTS; i++)
 		make(ts_dependents[i].suffix);
 	make("f.0123456789abcdef0123456789abcdef");
@@ -80,8 +88,7 @@ Test(left, a_zombie_is_dead)
 	kill(member.pid, SIGKILL);
 	siginfo_t info;
 	cr_assert(eq(int, waitid(P_PID, (id_t)member.pid, &info, WEXITED | WNOWAIT), 0));
-	look();
-	cr_expect(not(fixture_exists("ring")));
+	expect_gone();
 	fixture_child_kill(&member);
 }
 
@@ -98,26 +105,23 @@ Test(left, a_living_or_stopped_member_keeps_its_things)
 	expect_kept("stopped");
 	cr_expect(fixture_exists("loaders"));
 	fixture_child_kill(&member);
-	look();
-	cr_expect(not(fixture_exists("ring")));
+	expect_gone();
 	cr_expect(not(fixture_exists("loaders")));
 }
 
 /* Hosts close descriptors that they do not know; the process is there all the same. */
+static int look_for_ring(void *unused)
+{
+	look();
+	return fixture_exists("ring") ? 0 : 1;
+}
+
 static int lose_the_lock(void *unused)
 {
 	struct ts_store *store = fixture_attach(JOB_A);
 
-	(void)unused;
 	close(ts_load_relaxed(&store->ring.fd));
-	pid_t looker = fork();
-	if (looker == 0) {
-		look();
-		_exit(fixture_exists("ring") ? 0 : 1);
-	}
-	int status = -1;
-	waitpid(looker, &status, 0);
-	_exit(status == 0 ? 0 : 1);
+	return fixture_fork(look_for_ring, NULL) == 0 ? 0 : 1;
 }
 
 Test(left, a_member_without_its_lock_keeps_its_things)
@@ -133,26 +137,23 @@ static void *lock_a_slot(void *fd)
 }
 
 /* A joiner has the lock byte of its slot before it has written its name. */
-Test(left, who_joins_keeps_it)
+Test(left_dead, who_joins_keeps_it)
 {
-	make_dead_group();
 	int fd = open(fixture_path("ring"), O_RDWR);
 	struct fixture_child joiner = fixture_child_begin(lock_a_slot, NULL, &fd);
 
 	expect_kept("locked");
-	fixture_child_end(&joiner);
-	look();
-	cr_expect(not(fixture_exists("ring")));
+	fixture_child_end(&joiner, 0);
+	expect_gone();
 }
 
 /* Between two epochs there is no member. */
-Test(left, a_job_without_a_member_keeps_its_things)
+Test(left_dead, a_job_without_a_member_keeps_its_things)
 {
 	struct ts_ledger *ledger;
 	struct ts_object book = {.fd = -1};
 	struct ts_scope scope;
 
-	make_dead_group();
 	memcpy(book.path, fixture_path("ledger"), sizeof(book.path));
 	cr_assert(eq(int, ts_scope_read(&scope), 0));
 	cr_assert(eq(int, ts_ledger_open(&scope, &book, &ledger), 0));
@@ -181,12 +182,11 @@ static void forge(
 	close(fd);
 }
 
-Test(left, a_kept_ring_goes_when_its_time_is_over)
+Test(left_dead, a_kept_ring_goes_when_its_time_is_over)
 {
 	const size_t at = offsetof(struct ts_ring_header, kept_until_ns);
 	uint64_t until;
 
-	make_dead_group();
 	int fd = open(fixture_path("ring"), O_RDWR);
 	clock_begin();
 	until = ts_now_ns() + 1000;
@@ -200,7 +200,7 @@ Test(left, a_kept_ring_goes_when_its_time_is_over)
 }
 
 /* Each in both objects: what cannot be proven, or is not ours, is left to `tsrun gc`. */
-Test(left, other_versions_boots_and_namespaces_are_left_alone)
+Test(left_dead, other_versions_boots_and_namespaces_are_left_alone)
 {
 	static const struct {
 		const char *what;
@@ -222,7 +222,6 @@ Test(left, other_versions_boots_and_namespaces_are_left_alone)
 	const uint32_t other = 0x7fffffff;
 	uint8_t before[256];
 
-	make_dead_group();
 	for (size_t i = 0; i < TS_ARRAY_SIZE(objects); i++)
 		for (size_t j = 0; j < TS_ARRAY_SIZE(fields); j++) {
 			int fd = open(fixture_path(objects[i].suffix), O_RDONLY);
@@ -233,13 +232,11 @@ Test(left, other_versions_boots_and_namespaces_are_left_alone)
 			expect_kept(fields[j].what);
 			forge(objects[i].suffix, 0, before, sizeof(before), 0);
 		}
-	look();
-	cr_expect(not(fixture_exists("ring")));
+	expect_gone();
 }
 
-Test(left, damaged_ones_are_left_alone)
+Test(left_dead, damaged_ones_are_left_alone)
 {
-	make_dead_group();
 	forge("ring", 60, "x", 1, 0);
 	expect_kept("damaged ring");
 	look();
@@ -253,9 +250,8 @@ Test(left, damaged_ones_are_left_alone)
 	expect_kept("cut");
 }
 
-Test(left, what_is_no_file_of_ours_is_left_alone)
+Test(left_dead, what_is_no_file_of_ours_is_left_alone)
 {
-	make_dead_group();
 	cr_assert(eq(int, chmod(fixture_path("ring"), 0640), 0));
 	expect_kept("open to others");
 	unlink(fixture_path("ring"));
@@ -275,9 +271,7 @@ Test(left, look_alikes_are_left_alone)
 
 	for (size_t i = 0; i < TS_ARRAY_SIZE(names); i++) {
 		snprintf(path, sizeof(path), "%s/%s", getenv("TSSHIM_TEST_SHM"), names[i]);
-		int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-		cr_assert(ge(int, fd, 0));
-		close(fd);
+		make_at(path);
 	}
 	make("new.0");
 	make("new.x");
@@ -287,9 +281,7 @@ Test(left, look_alikes_are_left_alone)
 	size_t length = strlen(name);
 	memset(name + length - 1, 'y', 255 - length);
 	strcpy(name + 250, ".ring");
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-	cr_assert(ge(int, fd, 0), "%s: %s", path, strerror(errno));
-	close(fd);
+	make_at(path);
 	look();
 	cr_expect(eq(int, access(path, F_OK), 0));
 	cr_expect(fixture_exists("new.0") && fixture_exists("new.x") &&
@@ -342,9 +334,8 @@ Test(left, the_own_group_is_not_touched)
 	cr_expect(not(fixture_exists("ring")));
 }
 
-Test(left, without_time_nothing_is_done)
+Test(left_dead, without_time_nothing_is_done)
 {
-	make_dead_group();
 	ts_left_remove(NULL, 0);
 	cr_expect(fixture_exists("ring"));
 }
@@ -383,9 +374,8 @@ static void go_on(pid_t pid)
 	cr_expect(eq(int, status, 0));
 }
 
-Test(left, of_two_lookers_one_removes)
+Test(left_dead, of_two_lookers_one_removes)
 {
-	make_dead_group();
 	pid_t first = stop_looker("left_locked");
 	expect_kept("the first one has the lock");
 	go_on(first);
@@ -393,12 +383,11 @@ Test(left, of_two_lookers_one_removes)
 }
 
 /* Who cannot have the lock works alone for a while, and makes a ring of its own then. */
-Test(left, who_joins_meanwhile_gets_a_ring_that_stays)
+Test(left_dead, who_joins_meanwhile_gets_a_ring_that_stays)
 {
 	enum ts_reason why;
 	struct stat before, after;
 
-	make_dead_group();
 	cr_assert(eq(int, stat(fixture_path("ring"), &before), 0));
 	pid_t looker = stop_looker("left_locked");
 	cr_expect(eq(int, fixture_refused(RING_BYTES, &why), -EAGAIN));
@@ -410,9 +399,8 @@ Test(left, who_joins_meanwhile_gets_a_ring_that_stays)
 }
 
 /* The looker has asked, and meanwhile somebody joined and left again, and another joined. */
-Test(left, who_joined_before_the_lock_was_had_stays)
+Test(left_dead, who_joined_before_the_lock_was_had_stays)
 {
-	make_dead_group();
 	struct fixture_child member = begin_member();
 	expect_kept("it has replaced the ring");
 	fixture_child_kill(&member);
@@ -422,9 +410,8 @@ Test(left, who_joined_before_the_lock_was_had_stays)
  * It has asked; meanwhile the ring is replaced, and who did so finds the lock held when it
  * leaves, and goes.  So the new ring is the looker's to remove.
  */
-Test(left, who_lets_go_of_the_lock_looks_again)
+Test(left_dead, who_lets_go_of_the_lock_looks_again)
 {
-	make_dead_group();
 	pid_t looker = stop_looker("left_asked");
 	struct ts_store *store = fixture_attach(JOB_B);
 	cr_assert(ts_member_stop(store));
@@ -457,9 +444,8 @@ Test(left, who_holds_the_lock_removes_what_the_last_one_had_to_leave)
 	fixture_detach(store);
 	cr_assert(fixture_exists("ring"), "somebody holds the lock");
 	expect_kept("the same");
-	fixture_child_end(&holder);
-	look();
-	cr_expect(not(fixture_exists("ring")));
+	fixture_child_end(&holder, 0);
+	expect_gone();
 }
 
 /* ---- killed at every step --------------------------------------------------------------- */

@@ -5,15 +5,7 @@
 #include "leader/group/loaders.h"
 #include "shim/identity.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-TestSuite(loaders, .init = fixture_init, .fini = fixture_finish);
 
 #define ROW 3u /* of the ledger, whoever has it */
 
@@ -27,11 +19,21 @@ static void says(const char *text, const char *wanted)
 
 static struct ts_loaders *table_of(struct ts_store *store)
 {
-	struct ts_loaders *loaders = NULL;
+	struct ts_loaders *table = NULL;
 
-	cr_assert(eq(int, ts_loaders_attach(store, &loaders), 0));
-	return loaders;
+	cr_assert(eq(int, ts_loaders_attach(store, &table), 0));
+	return table;
 }
+
+static struct ts_loaders *loaders; /* of joined.a */
+
+static void begin(void)
+{
+	fixture_alone_init();
+	loaders = table_of(joined.a);
+}
+
+TestSuite(loaders, .init = begin, .fini = fixture_finish);
 
 static struct ts_loader_facts facts_of(uint64_t number, const char *name)
 {
@@ -40,7 +42,7 @@ static struct ts_loader_facts facts_of(uint64_t number, const char *name)
 		.texts = {name, "place", "sampler", ""}};
 }
 
-static void say(struct ts_loaders *loaders, uint64_t job, uint32_t key)
+static void say(uint64_t job, uint32_t key)
 {
 	char name[32];
 
@@ -49,8 +51,7 @@ static void say(struct ts_loaders *loaders, uint64_t job, uint32_t key)
 	ts_loaders_say(loaders, ROW, job, key, &facts, &shared);
 }
 
-static void say_not(
-	struct ts_loaders *loaders, uint32_t key, enum ts_reason reason, const char *detail)
+static void say_not(uint32_t key, enum ts_reason reason, const char *detail)
 {
 	struct ts_loader_facts facts = facts_of(key, "loader");
 	struct ts_loader_judgement judgement = {
@@ -59,7 +60,7 @@ static void say_not(
 	ts_loaders_say(loaders, ROW, JOB_A, key, &facts, &judgement);
 }
 
-static struct ts_loader read_first(struct ts_loaders *loaders, uint64_t job)
+static struct ts_loader read_first(uint64_t job)
 {
 	struct ts_loader loader;
 
@@ -67,7 +68,7 @@ static struct ts_loader read_first(struct ts_loaders *loaders, uint64_t job)
 	return loader;
 }
 
-static uint32_t count(struct ts_loaders *loaders, uint64_t job)
+static uint32_t count(uint64_t job)
 {
 	struct ts_loader loader;
 	uint32_t found = 0;
@@ -79,10 +80,8 @@ static uint32_t count(struct ts_loaders *loaders, uint64_t job)
 
 Test(loaders, are_read_as_they_were_said)
 {
-	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
-
-	say(loaders, JOB_A, 7);
-	struct ts_loader loader = read_first(loaders, JOB_A);
+	say(JOB_A, 7);
+	struct ts_loader loader = read_first(JOB_A);
 	for (uint64_t i = 0; i < TS_LOADER_NUMBER_COUNT; i++)
 		cr_expect(eq(u64, loader.numbers[i], 7 + i));
 	says(loader.name, "loader-7");
@@ -91,11 +90,11 @@ Test(loaders, are_read_as_they_were_said)
 	says(loader.collate, "");
 	cr_expect(eq(int, (int)loader.verdict, TS_LOADER_VERDICT_SAMPLES));
 	cr_expect(eq(u32, loader.reason, TS_REASON_SLOTS));
-	cr_expect(eq(u32, count(loaders, JOB_A), 1));
+	cr_expect(eq(u32, count(JOB_A), 1));
 }
 
 /* Says a loader with @count parts, of which the one at @odd has another sum. */
-static void say_parts(struct ts_loaders *loaders, uint64_t job, uint32_t count, uint32_t odd)
+static void say_parts(uint64_t job, uint32_t count, uint32_t odd)
 {
 	struct ts_loader_part parts[TS_LOADER_PARTS + 4];
 	struct ts_loader_facts facts = facts_of(7, "loader");
@@ -111,7 +110,7 @@ static void say_parts(struct ts_loaders *loaders, uint64_t job, uint32_t count, 
 	ts_loaders_say(loaders, ROW, job, 7, &facts, &shared);
 }
 
-static uint32_t count_parts(struct ts_loaders *loaders, uint64_t job)
+static uint32_t count_parts(uint64_t job)
 {
 	struct ts_loader_part part;
 	uint32_t count = 0;
@@ -126,75 +125,69 @@ static uint32_t count_parts(struct ts_loaders *loaders, uint64_t job)
 
 Test(loaders, parts_are_read_as_they_were_said)
 {
-	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
 	struct ts_loader_part part;
 
-	say_parts(loaders, JOB_A, TS_LOADER_PARTS + 4, 1);
-	cr_expect(eq(u32, count_parts(loaders, JOB_A), TS_LOADER_PARTS));
+	say_parts(JOB_A, TS_LOADER_PARTS + 4, 1);
+	cr_expect(eq(u32, count_parts(JOB_A), TS_LOADER_PARTS));
 	cr_assert(ts_loaders_read_part(loaders, ROW, JOB_A, 0, 1, &part));
 	says(part.text, "opt.1\t11\tmain");
-	cr_expect(eq(u32, count_parts(loaders, JOB_B), 0));
+	cr_expect(eq(u32, count_parts(JOB_B), 0));
 	/* The next job that has the row says fewer, and what was there is none of them. */
-	say_parts(loaders, JOB_B, 3, 1);
-	cr_expect(eq(u32, count_parts(loaders, JOB_B), 3));
-	cr_expect(eq(u32, count_parts(loaders, JOB_A), 0));
-	say(loaders, JOB_B, 9);
+	say_parts(JOB_B, 3, 1);
+	cr_expect(eq(u32, count_parts(JOB_B), 3));
+	cr_expect(eq(u32, count_parts(JOB_A), 0));
+	say(JOB_B, 9);
 	cr_expect(not(ts_loaders_read_part(loaders, ROW, JOB_B, 1, 0, &part)));
 	cr_expect(not(ts_loaders_read_part(loaders, TS_JOB_MAX, JOB_B, 0, 0, &part)));
 }
 
 Test(loaders, of_another_job_or_row_are_none)
 {
-	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
 	struct ts_loader loader;
 
-	say(loaders, JOB_A, 7);
-	cr_expect(eq(u32, count(loaders, JOB_B), 0));
+	say(JOB_A, 7);
+	cr_expect(eq(u32, count(JOB_B), 0));
 	cr_expect(eq(int, ts_loaders_read(loaders, ROW + 1, JOB_A, 0, &loader), false));
 	cr_expect(eq(int, ts_loaders_read(loaders, TS_JOB_MAX, JOB_A, 0, &loader), false));
 	cr_expect(eq(int, ts_loaders_read(loaders, ROW, JOB_A, TS_LOADER_MAX, &loader), false));
 	/* The next job that has the row. */
-	say(loaders, JOB_B, 9);
-	cr_expect(eq(u32, count(loaders, JOB_A), 0));
-	says(read_first(loaders, JOB_B).name, "loader-9");
+	say(JOB_B, 9);
+	cr_expect(eq(u32, count(JOB_A), 0));
+	says(read_first(JOB_B).name, "loader-9");
 }
 
 Test(loaders, a_verdict_changes)
 {
-	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
-
-	say_not(loaders, 1, TS_REASON_TORCH_DATASET, "dataset.lock");
-	struct ts_loader loader = read_first(loaders, JOB_A);
+	say_not(1, TS_REASON_TORCH_DATASET, "dataset.lock");
+	struct ts_loader loader = read_first(JOB_A);
 	cr_expect(eq(int, (int)loader.verdict, TS_LOADER_VERDICT_NOT));
 	cr_expect(eq(u32, loader.reason, TS_REASON_TORCH_DATASET));
 	says(loader.detail, "dataset.lock");
-	say_not(loaders, 1, TS_REASON_TORCH_CHEAP, "0.1 ms");
-	says(read_first(loaders, JOB_A).detail, "0.1 ms");
+	say_not(1, TS_REASON_TORCH_CHEAP, "0.1 ms");
+	says(read_first(JOB_A).detail, "0.1 ms");
 	/* The first text for a reason counts; beyond the room for texts a reason has none. */
-	say_not(loaders, 1, TS_REASON_TORCH_DATASET, "another");
-	says(read_first(loaders, JOB_A).detail, "dataset.lock");
-	say_not(loaders, 1, TS_REASON_TORCH_SAMPLE, "too many");
-	loader = read_first(loaders, JOB_A);
+	say_not(1, TS_REASON_TORCH_DATASET, "another");
+	says(read_first(JOB_A).detail, "dataset.lock");
+	say_not(1, TS_REASON_TORCH_SAMPLE, "too many");
+	loader = read_first(JOB_A);
 	cr_expect(eq(u32, loader.reason, TS_REASON_TORCH_SAMPLE));
 	says(loader.detail, "");
 	for (uint32_t i = 0; i < TS_REASON_SLOTS; i++)
 		cr_expect(eq(int, ts_loader_was_given(&loader, i),
 			i == TS_REASON_TORCH_DATASET || i == TS_REASON_TORCH_CHEAP ||
 				i == TS_REASON_TORCH_SAMPLE));
-	say(loaders, JOB_A, 1);
-	cr_expect(eq(int, (int)read_first(loaders, JOB_A).verdict, TS_LOADER_VERDICT_SAMPLES));
-	cr_expect(eq(u32, count(loaders, JOB_A), 1));
+	say(JOB_A, 1);
+	cr_expect(eq(int, (int)read_first(JOB_A).verdict, TS_LOADER_VERDICT_SAMPLES));
+	cr_expect(eq(u32, count(JOB_A), 1));
 }
 
 /* Each is known by a bit of its own, in one of several words. */
 Test(loaders, every_reason_is_remembered)
 {
-	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
-
 	for (uint32_t given = 0; given < TS_REASON_COUNT; given++) {
 		struct ts_loader loader;
-		say_not(loaders, 1, (enum ts_reason)given, "");
-		loader = read_first(loaders, JOB_A);
+		say_not(1, (enum ts_reason)given, "");
+		loader = read_first(JOB_A);
 		cr_expect(eq(u32, loader.reason, given));
 		for (uint32_t i = 0; i < TS_REASON_SLOTS; i++)
 			cr_expect(eq(int, ts_loader_was_given(&loader, i), i <= given));
@@ -203,12 +196,10 @@ Test(loaders, every_reason_is_remembered)
 
 Test(loaders, beyond_the_room_are_counted)
 {
-	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
-
 	cr_expect(eq(u32, ts_loaders_more(loaders, ROW, JOB_A), 0));
 	for (uint32_t key = 1; key <= TS_LOADER_MAX + 2; key++)
-		say(loaders, JOB_A, key);
-	cr_expect(eq(u32, count(loaders, JOB_A), TS_LOADER_MAX));
+		say(JOB_A, key);
+	cr_expect(eq(u32, count(JOB_A), TS_LOADER_MAX));
 	cr_expect(eq(u32, ts_loaders_more(loaders, ROW, JOB_A), 2));
 	cr_expect(eq(u32, ts_loaders_more(loaders, ROW, JOB_B), 0));
 	cr_expect(eq(u32, ts_loaders_more(loaders, TS_JOB_MAX, JOB_A), 0));
@@ -216,7 +207,6 @@ Test(loaders, beyond_the_room_are_counted)
 
 Test(loaders, long_texts_are_cut_between_characters)
 {
-	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
 	char text[1024];
 
 	/* Two bytes each, so one of two cuts would be within one. */
@@ -235,17 +225,10 @@ Test(loaders, long_texts_are_cut_between_characters)
 	}
 }
 
-struct killing {
-	struct ts_loaders *loaders;
-	const char *point;
-};
-
-static int die_saying(void *context)
+static int die_saying(void *point)
 {
-	struct killing *killing = context;
-
-	setenv("TSSHIM_TEST_KILL", killing->point, 1);
-	say_not(killing->loaders, 5, TS_REASON_TORCH_DATASET, "dataset.lock");
+	setenv("TSSHIM_TEST_KILL", point, 1);
+	say_not(5, TS_REASON_TORCH_DATASET, "dataset.lock");
 	return 0;
 }
 
@@ -253,23 +236,19 @@ Test(loaders, a_killed_one_leaves_what_the_next_completes)
 {
 	static const char *const points[] = {
 		"loader_claimed", "loader_written", "loader_detail"};
-	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
 
 	for (size_t i = 0; i < TS_ARRAY_SIZE(points); i++) {
-		struct killing killing = {.loaders = loaders, .point = points[i]};
 		memset(&loaders->rows[ROW], 0, sizeof(loaders->rows[ROW]));
-		int status = fixture_fork(die_saying, &killing);
-		bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-		cr_assert(is_killed, "%s", points[i]);
+		cr_assert(fixture_is_killed(die_saying, (void *)points[i]), "%s", points[i]);
 		/* Its facts are there with the last of the steps only. */
-		cr_expect(eq(u32, count(loaders, JOB_A), i == 2), "%s", points[i]);
-		say_not(loaders, 5, TS_REASON_TORCH_DATASET, "dataset.lock");
-		struct ts_loader loader = read_first(loaders, JOB_A);
+		cr_expect(eq(u32, count(JOB_A), i == 2), "%s", points[i]);
+		say_not(5, TS_REASON_TORCH_DATASET, "dataset.lock");
+		struct ts_loader loader = read_first(JOB_A);
 		says(loader.name, "loader");
 		cr_expect(eq(u32, loader.reason, TS_REASON_TORCH_DATASET), "%s", points[i]);
 		/* The text that was being written is lost, the reason is not. */
 		says(loader.detail, i == 2 ? "" : "dataset.lock");
-		cr_expect(eq(u32, count(loaders, JOB_A), 1), "%s", points[i]);
+		cr_expect(eq(u32, count(JOB_A), 1), "%s", points[i]);
 	}
 }
 
@@ -279,18 +258,17 @@ Test(loaders, a_killed_one_leaves_what_the_next_completes)
 static _Atomic uint32_t *turn;
 
 /* One job after another has the row; none comes back, as no process does. */
-static int say_by_turns(void *context)
+static int say_by_turns(void)
 {
 	for (uint32_t i = 0; i < TURNS; i++) {
 		ts_write_release(turn, i);
-		say(context, JOB_A + i, i);
+		say(JOB_A + i, i);
 	}
 	return 0;
 }
 
 Test(loaders, are_read_whole_or_not_at_all)
 {
-	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
 	struct ts_loader loader;
 
 	turn = mmap(
@@ -299,7 +277,7 @@ Test(loaders, are_read_whole_or_not_at_all)
 	pid_t child = fork();
 	cr_assert(ge(int, child, 0));
 	if (child == 0)
-		_exit(say_by_turns(loaders));
+		_exit(say_by_turns());
 	while (waitpid(child, NULL, WNOHANG) == 0) {
 		uint32_t now = ts_load_acquire(turn);
 		char wanted[24];
@@ -329,9 +307,8 @@ Test(loaders, of_workers_stay_when_their_job_comes_late)
 	uint64_t job = ts_process_id(getpid(), false);
 	struct ts_loader loader;
 
-	int status = fixture_fork(speak_for_parent, &job);
-	bool is_killed = WIFSIGNALED(status);
-	cr_assert(is_killed);
+	fixture_detach(joined.a);
+	cr_assert(fixture_is_killed(speak_for_parent, &job));
 	/* Nobody has the ring any more, so this makes a new one. */
 	struct ts_store *store = fixture_attach(job);
 	int row = ts_ledger_find_job(ts_store_ledger(store), job);
@@ -339,15 +316,14 @@ Test(loaders, of_workers_stay_when_their_job_comes_late)
 	cr_assert(ts_loaders_read(table_of(store), (uint32_t)row, job, 0, &loader));
 	says(loader.name, "of a worker");
 	fixture_detach(store);
-	cr_expect(eq(int, access(fixture_path("loaders"), F_OK), -1));
+	cr_expect(not(fixture_exists("loaders")));
 }
 
 Test(loaders, garbage_is_no_loader)
 {
-	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
 	struct ts_loader loader;
 
-	say(loaders, JOB_A, 1);
+	say(JOB_A, 1);
 	struct ts_loader_place *place = &loaders->rows[ROW].places[0];
 	uint64_t tag = place->said & ~UINT64_C(0xffffffff);
 	/* A verdict, a reason and a detail that there are not. */

@@ -1,34 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests to the helper for other nodes: who asks, who answers, and what the dead leave. */
 #include "fixture.h"
-#include "leader/mail/mail.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
 #include "leader/mail/mail.h"
 #include "shim/atomic.h"
 #include "tests/unit/across.h"
 
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-TestSuite(mail, .init = fixture_init, .fini = fixture_finish, .timeout = 60);
 
 #define GUARD_NS UINT64_C(30000000000)
 
-static struct ts_mail mail_of(struct ts_store *store)
-{
-	struct ts_mail mail = {.table = NULL};
+static struct ts_mail mail; /* of joined.a */
+static uint32_t slot_index; /* of the request at hand */
 
-	cr_assert(eq(int, ts_mail_attach(store, &mail), 0));
-	return mail;
+static void begin(void)
+{
+	fixture_alone_init();
+	cr_assert(eq(int, ts_mail_attach(joined.a, &mail), 0));
 }
+
+TestSuite(mail, .init = begin, .fini = fixture_finish, .timeout = 60);
 
 static struct ts_mail_request request_of(uint64_t number, uint64_t wait_ns)
 {
@@ -40,28 +34,28 @@ static struct ts_mail_request request_of(uint64_t number, uint64_t wait_ns)
 }
 
 /* Become the helper; the descriptor keeps the lock. */
-static int enter(struct ts_mail *mail)
+static int enter(void)
 {
-	int fd = open(mail->path, O_RDWR | O_CLOEXEC);
+	int fd = open(mail.path, O_RDWR | O_CLOEXEC);
 
 	cr_assert(ge(int, fd, 0));
-	int r = ts_mail_enter(mail, fd, ts_process_id(getpid(), false));
+	int r = ts_mail_enter(&mail, fd, ts_process_id(getpid(), false));
 	if (r == 0)
 		return fd;
 	close(fd);
 	return r;
 }
 
-static struct ts_mail_slot *slot_of(struct ts_mail *mail, uint32_t index)
+static struct ts_mail_slot *slot_of(uint32_t index)
 {
-	return &mail->table->slots[index];
+	return &mail.table->slots[index];
 }
 
-static void expect_all_free(struct ts_mail *mail)
+static void expect_all_free(void)
 {
 	for (uint32_t i = 0; i < TS_MAIL_SLOTS; i++) {
-		cr_expect(eq(u32, ts_load_acquire(&slot_of(mail, i)->state), TS_MAIL_FREE));
-		cr_expect(eq(u64, ts_load_acquire(&slot_of(mail, i)->owner), 0));
+		cr_expect(eq(u32, ts_load_acquire(&slot_of(i)->state), TS_MAIL_FREE));
+		cr_expect(eq(u64, ts_load_acquire(&slot_of(i)->owner), 0));
 	}
 }
 
@@ -72,18 +66,17 @@ static void count_returned(void *context, const struct ts_mail_request *request)
 	*sum += request->inode;
 }
 
-static uint64_t sweep(struct ts_mail *mail)
+static uint64_t sweep(void)
 {
 	uint64_t sum = 0;
 
-	ts_mail_sweep(mail, count_returned, &sum);
+	ts_mail_sweep(&mail, count_returned, &sum);
 	return sum;
 }
 
 /* ---- a helper in a thread --------------------------------------------------------------- */
 
 struct desk {
-	struct ts_mail *mail;
 	enum ts_mail_answer answer;
 	uint32_t count; /* of requests to answer */
 	struct ts_mail_request last;
@@ -97,9 +90,9 @@ static void *serve(void *context)
 	uint32_t index = 0, done = 0;
 
 	while (done < desk->count && ts_now_ns() < end_ns) {
-		if (ts_mail_take(desk->mail, index, &index, &desk->last) < 0)
+		if (ts_mail_take(&mail, index, &index, &desk->last) < 0)
 			continue;
-		(void)ts_mail_answer(desk->mail, index, desk->answer);
+		(void)ts_mail_answer(&mail, index, desk->answer);
 		done++;
 	}
 	return NULL;
@@ -115,70 +108,63 @@ static pthread_t begin_serving(struct desk *desk)
 
 Test(mail, an_answer_comes_back)
 {
-	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
-	int lock = enter(&mail);
+	int lock = enter();
 
 	for (int answer = 0; answer < TS_MAIL_ANSWER_COUNT; answer++) {
-		struct desk desk = {
-			.mail = &mail, .answer = (enum ts_mail_answer)answer, .count = 1};
+		struct desk desk = {.answer = (enum ts_mail_answer)answer, .count = 1};
 		struct ts_mail_request request = request_of(40, GUARD_NS);
-		uint32_t index = TS_MAIL_SLOTS;
 		pthread_t thread = begin_serving(&desk);
-		cr_expect(eq(int, ts_mail_ask(&mail, &request, &index), answer));
+		cr_expect(eq(int, ts_mail_ask(&mail, &request, &slot_index), answer));
 		pthread_join(thread, NULL);
 		cr_expect(eq(u64, desk.last.inode, 40));
 		if (answer == TS_MAIL_SAYS_WON) {
-			cr_expect(eq(u32, ts_load_acquire(&slot_of(&mail, index)->state),
+			cr_expect(eq(u32, ts_load_acquire(&slot_of(slot_index)->state),
 				TS_MAIL_ANSWERED));
-			desk = (struct desk){.mail = &mail, .count = 1};
-			ts_mail_store(&mail, index);
+			desk = (struct desk){.count = 1};
+			ts_mail_store(&mail, slot_index);
 			serve(&desk);
 			cr_expect(eq(u32, desk.last.kind, TS_MAIL_STORE));
 		}
-		expect_all_free(&mail);
+		expect_all_free();
 	}
 	close(lock);
 }
 
 Test(mail, what_was_won_and_is_not_made_is_returned)
 {
-	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
-	struct desk desk = {.mail = &mail, .answer = TS_MAIL_SAYS_WON, .count = 1};
+	struct desk desk = {.answer = TS_MAIL_SAYS_WON, .count = 1};
 	struct ts_mail_request request = request_of(3, GUARD_NS);
-	uint32_t index;
 	pthread_t thread = begin_serving(&desk);
 
-	cr_expect(eq(int, ts_mail_ask(&mail, &request, &index), TS_MAIL_SAYS_WON));
+	cr_expect(eq(int, ts_mail_ask(&mail, &request, &slot_index), TS_MAIL_SAYS_WON));
 	pthread_join(thread, NULL);
-	ts_mail_return(&mail, index);
+	ts_mail_return(&mail, slot_index);
 	serve(&desk);
 	cr_expect(eq(u32, desk.last.kind, TS_MAIL_RETURN));
 	cr_expect(eq(u64, desk.last.inode, 3));
-	expect_all_free(&mail);
+	expect_all_free();
 }
 
 /* ---- deadlines -------------------------------------------------------------------------- */
 
 /* A helper that nobody's death is told of: this process. */
-static void pretend_helper(struct ts_mail *mail)
+static void pretend_helper(void)
 {
-	ts_write_release(&mail->table->helper, ts_process_id(getpid(), false));
+	ts_write_release(&mail.table->helper, ts_process_id(getpid(), false));
 }
 
 Test(mail, nobody_waits_past_the_deadline)
 {
-	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
 	struct ts_mail_request request = request_of(1, 0);
-	uint32_t index;
 
-	pretend_helper(&mail);
-	cr_expect(eq(int, ts_mail_ask(&mail, &request, &index), -EAGAIN));
+	pretend_helper();
+	cr_expect(eq(int, ts_mail_ask(&mail, &request, &slot_index), -EAGAIN));
 	cr_expect(eq(u64, ts_load_relaxed(&mail.table->left), 1));
 	/* And then nobody asks for a while. */
 	cr_expect(eq(int, ts_mail_is_served(&mail, NULL, NULL), false));
 	ts_write_relaxed(&mail.table->ask_at, 0);
 	cr_expect(eq(int, ts_mail_is_served(&mail, NULL, NULL), true));
-	expect_all_free(&mail);
+	expect_all_free();
 }
 
 /* Take one request, and do no more. */
@@ -188,7 +174,7 @@ static void *take_one(void *context)
 	uint64_t end_ns = ts_now_ns() + GUARD_NS;
 	uint32_t index = 0;
 
-	while (ts_mail_take(desk->mail, index, &index, &desk->last) < 0 && ts_now_ns() < end_ns)
+	while (ts_mail_take(&mail, index, &index, &desk->last) < 0 && ts_now_ns() < end_ns)
 		;
 	desk->count = index;
 	return NULL;
@@ -200,34 +186,32 @@ static void *take_one_and_go(void *context)
 	struct desk *desk = context;
 
 	take_one(desk);
-	ts_write_release(&desk->mail->table->helper, JOB_B); /* no process has this id */
+	ts_write_release(&mail.table->helper, JOB_B); /* no process has this id */
 	return NULL;
 }
 
 /* Ask while @helper does what it does to the request, at the slot that is returned. */
-static uint32_t ask_and_leave(struct ts_mail *mail, void *(*helper)(void *desk))
+static uint32_t ask_and_leave(void *(*helper)(void *desk))
 {
-	struct desk desk = {.mail = mail};
+	struct desk desk = {.count = 0};
 	struct ts_mail_request request = request_of(1, GUARD_NS);
-	uint32_t index;
 	pthread_t thread;
 
-	pretend_helper(mail);
+	pretend_helper();
 	cr_assert(eq(int, pthread_create(&thread, NULL, helper, &desk), 0));
-	cr_expect(eq(int, ts_mail_ask(mail, &request, &index), -ETIME));
+	cr_expect(eq(int, ts_mail_ask(&mail, &request, &slot_index), -ETIME));
 	pthread_join(thread, NULL);
 	return desk.count;
 }
 
 Test(mail, who_leaves_what_is_worked_at_is_told)
 {
-	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
-	uint32_t at = ask_and_leave(&mail, take_one_and_go);
+	uint32_t at = ask_and_leave(take_one_and_go);
 
 	cr_expect(eq(int, ts_mail_is_wanted(&mail, at), false));
-	cr_expect(eq(u32, ts_load_acquire(&slot_of(&mail, at)->state), TS_MAIL_LEFT));
+	cr_expect(eq(u32, ts_load_acquire(&slot_of(at)->state), TS_MAIL_LEFT));
 	cr_expect(eq(int, ts_mail_answer(&mail, at, TS_MAIL_SAYS_WON), false));
-	expect_all_free(&mail);
+	expect_all_free();
 }
 
 /* Do to a request what nobody does. */
@@ -236,32 +220,28 @@ static void *spoil_one(void *context)
 	struct desk *desk = context;
 
 	take_one(desk);
-	ts_write_release(&slot_of(desk->mail, desk->count)->state, TS_MAIL_LEFT);
-	ts_write_release(&desk->mail->table->helper, JOB_B); /* no process has this id */
+	ts_write_release(&slot_of(desk->count)->state, TS_MAIL_LEFT);
+	ts_write_release(&mail.table->helper, JOB_B); /* no process has this id */
 	return NULL;
 }
 
 Test(mail, a_damaged_slot_keeps_nobody)
 {
-	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
-
-	(void)ask_and_leave(&mail, spoil_one);
+	(void)ask_and_leave(spoil_one);
 }
 
 Test(mail, has_so_many_slots)
 {
-	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
 	struct ts_mail_request request = request_of(1, 0);
-	uint32_t index;
 
-	pretend_helper(&mail);
+	pretend_helper();
 	for (uint32_t i = 0; i < TS_MAIL_SLOTS; i++)
-		ts_write_relaxed(&slot_of(&mail, i)->owner, JOB_B);
-	cr_expect(eq(int, ts_mail_ask(&mail, &request, &index), -EBUSY));
+		ts_write_relaxed(&slot_of(i)->owner, JOB_B);
+	cr_expect(eq(int, ts_mail_ask(&mail, &request, &slot_index), -EBUSY));
 	cr_expect(eq(u64, ts_load_relaxed(&mail.table->unposted), 1));
 	/* They belonged to one that is dead. */
-	sweep(&mail);
-	expect_all_free(&mail);
+	sweep();
+	expect_all_free();
 }
 
 /* ---- one helper, started once ----------------------------------------------------------- */
@@ -276,7 +256,6 @@ static int start(const void *error)
 
 Test(mail, one_helper_is_started)
 {
-	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
 	const int error = -ENOENT;
 
 	cr_expect(eq(int, ts_mail_is_served(&mail, NULL, NULL), false));
@@ -290,9 +269,9 @@ Test(mail, one_helper_is_started)
 	cr_expect(eq(int, starts, 2));
 	/* One that could not be started is left alone for longer. */
 	cr_expect(gt(u64, ts_load_relaxed(&mail.table->start_at) - next, TS_MAIL_PAUSE_NS));
-	int lock = enter(&mail);
+	int lock = enter();
 	cr_assert(ge(int, lock, 0));
-	cr_expect(eq(int, enter(&mail), -EAGAIN));
+	cr_expect(eq(int, enter(), -EAGAIN));
 	cr_expect(eq(int, ts_mail_is_served(&mail, start, NULL), true));
 	ts_mail_resign(&mail, -EACCES);
 	cr_expect(eq(u64, ts_load_relaxed(&mail.table->error), EACCES));
@@ -302,23 +281,21 @@ Test(mail, one_helper_is_started)
 
 Test(mail, a_sleeping_helper_is_woken)
 {
-	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
-	int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC), lock = enter(&mail);
+	int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC), lock = enter();
 	struct ts_mail_request request = request_of(1, 0);
 	char event[512];
-	uint32_t index;
 
 	cr_assert(ge(int, inotify_add_watch(watch, mail.path, IN_ATTRIB), 0));
 	cr_expect(ts_mail_sleep(&mail));
-	(void)ts_mail_ask(&mail, &request, &index);
+	(void)ts_mail_ask(&mail, &request, &slot_index);
 	cr_expect(gt(i64, (int64_t)read(watch, event, sizeof(event)), 0));
 	ts_mail_wake(&mail);
 	/* One that is awake is not. */
 	request.until_ns = 0;
-	(void)ts_mail_ask(&mail, &request, &index);
+	(void)ts_mail_ask(&mail, &request, &slot_index);
 	cr_expect(lt(i64, (int64_t)read(watch, event, sizeof(event)), 0));
 	/* And one does not fall asleep over what is there. */
-	ts_write_release(&slot_of(&mail, 5)->state, TS_MAIL_POSTED);
+	ts_write_release(&slot_of(5)->state, TS_MAIL_POSTED);
 	cr_expect(eq(int, ts_mail_sleep(&mail), false));
 	cr_expect(eq(u32, ts_load_relaxed(&mail.table->asleep), 0));
 	close(watch);
@@ -327,31 +304,16 @@ Test(mail, a_sleeping_helper_is_woken)
 
 /* ---- the dead --------------------------------------------------------------------------- */
 
-struct death {
-	struct ts_mail *mail;
-	const char *point;
-};
-
 /* Ask as a process of its own, and die where it is told. */
-static int die_asking(void *context)
+static int die_asking(void *point)
 {
-	struct death *death = context;
 	struct ts_mail_request request = request_of(9, GUARD_NS);
-	uint32_t index;
 
 	ts_identity_settle();
-	setenv("TSSHIM_TEST_KILL", death->point, 1);
-	if (ts_mail_ask(death->mail, &request, &index) == TS_MAIL_SAYS_WON)
-		ts_mail_store(death->mail, index);
+	setenv("TSSHIM_TEST_KILL", point, 1);
+	if (ts_mail_ask(&mail, &request, &slot_index) == TS_MAIL_SAYS_WON)
+		ts_mail_store(&mail, slot_index);
 	return 0;
-}
-
-static bool dies_asking(struct ts_mail *mail, const char *point)
-{
-	struct death death = {.mail = mail, .point = point};
-	int status = fixture_fork(die_asking, &death);
-
-	return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
 Test(mail, a_dead_owner_leaves_what_the_helper_sees_to)
@@ -371,52 +333,49 @@ Test(mail, a_dead_owner_leaves_what_the_helper_sees_to)
 		{"mail_posted:2", TS_MAIL_SAYS_WON, 0, true},
 		{"mail_rung:2", TS_MAIL_SAYS_WON, 0, true},
 	};
-	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
-	int lock = enter(&mail);
+	int lock = enter();
 
 	for (size_t i = 0; i < TS_ARRAY_SIZE(cases); i++) {
 		bool is_answered = strcmp(cases[i].point, "mail_owned") != 0 &&
 				   strcmp(cases[i].point, "mail_posted") != 0 &&
 				   strcmp(cases[i].point, "mail_rung") != 0;
-		struct desk desk = {
-			.mail = &mail, .answer = cases[i].answer, .count = is_answered};
+		struct desk desk = {.answer = cases[i].answer, .count = is_answered};
 		pthread_t thread = begin_serving(&desk);
-		cr_assert(dies_asking(&mail, cases[i].point), "%s", cases[i].point);
+		cr_assert(fixture_is_killed(die_asking, (void *)cases[i].point), "%s",
+			cases[i].point);
 		pthread_join(thread, NULL);
-		cr_expect(eq(u64, sweep(&mail), cases[i].returned), "%s", cases[i].point);
-		uint32_t index;
-		int r = ts_mail_take(&mail, 0, &index, &desk.last);
+		cr_expect(eq(u64, sweep(), cases[i].returned), "%s", cases[i].point);
+		int r = ts_mail_take(&mail, 0, &slot_index, &desk.last);
 		cr_expect(eq(int, r, cases[i].is_stored ? 0 : -ENOENT), "%s", cases[i].point);
 		if (r == 0) {
 			cr_expect(eq(u32, desk.last.kind, TS_MAIL_STORE));
-			ts_mail_answer(&mail, index, TS_MAIL_SAYS_NONE);
+			ts_mail_answer(&mail, slot_index, TS_MAIL_SAYS_NONE);
 		}
-		expect_all_free(&mail);
+		expect_all_free();
 	}
 	close(lock);
 }
 
 Test(mail, what_is_worked_at_for_a_dead_owner_is_not_freed)
 {
-	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
-	struct ts_mail_slot *slot = slot_of(&mail, 3);
+	struct ts_mail_slot *slot = slot_of(3);
 
 	slot->request = request_of(1, 0);
 	ts_write_relaxed(&slot->owner, JOB_B); /* no process has this id */
 	for (uint32_t state = TS_MAIL_TAKEN; state <= TS_MAIL_LEFT; state++) {
 		ts_write_release(&slot->state, state);
-		sweep(&mail);
+		sweep();
 		cr_expect(eq(u32, ts_load_acquire(&slot->state), state));
 	}
 	cr_expect(eq(int, ts_mail_answer(&mail, 3, TS_MAIL_SAYS_NONE), false));
-	expect_all_free(&mail);
+	expect_all_free();
 }
 
 static int die_helping(void *context)
 {
 	struct desk *desk = context;
 
-	(void)enter(desk->mail);
+	(void)enter();
 	take_one(desk);
 	raise(SIGKILL);
 	return 0;
@@ -426,73 +385,57 @@ static void *ask(void *context)
 {
 	struct desk *desk = context;
 	struct ts_mail_request request = request_of(9, GUARD_NS);
-	uint32_t index;
 
-	desk->answer = (enum ts_mail_answer)ts_mail_ask(desk->mail, &request, &index);
+	desk->answer = (enum ts_mail_answer)ts_mail_ask(&mail, &request, &slot_index);
 	return NULL;
 }
 
 Test(mail, the_next_helper_ends_what_a_dead_one_had_begun)
 {
-	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
-	struct ts_mail_slot *slot = slot_of(&mail, 7);
+	struct ts_mail_slot *slot = slot_of(7);
 
 	for (uint32_t state = TS_MAIL_TAKEN; state <= TS_MAIL_LEFT; state++) {
 		slot->request = request_of(1, 0);
 		ts_write_relaxed(&slot->owner, JOB_A);
 		ts_write_release(&slot->state, state);
-		int lock = enter(&mail);
+		int lock = enter();
 		cr_assert(ge(int, lock, 0));
 		cr_expect(eq(u32, ts_load_acquire(&slot->state),
 			state == TS_MAIL_TAKEN ? TS_MAIL_ANSWERED : TS_MAIL_FREE));
-		sweep(&mail);
-		expect_all_free(&mail);
+		sweep();
+		expect_all_free();
 		close(lock);
 	}
 }
 
 Test(mail, who_waits_for_a_dead_helper_leaves)
 {
-	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
-	struct desk asker = {.mail = &mail}, helper = {.mail = &mail};
+	struct desk asker = {.count = 0}, helper = asker;
 	pthread_t thread;
 
 	/* Who found none would leave before the child is there. */
-	pretend_helper(&mail);
+	pretend_helper();
 	cr_assert(eq(int, pthread_create(&thread, NULL, ask, &asker), 0));
-	int status = fixture_fork(die_helping, &helper);
-	bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-	cr_assert(is_killed);
+	cr_assert(fixture_is_killed(die_helping, &helper));
 	pthread_join(thread, NULL); /* long before its deadline, or the test's guard ends it */
 	cr_expect(eq(int, (int)asker.answer, -ETIME));
 	cr_expect(eq(u64, ts_load_relaxed(&mail.table->helper), 0));
-	int lock = enter(&mail);
+	int lock = enter();
 	cr_assert(ge(int, lock, 0));
-	expect_all_free(&mail);
+	expect_all_free();
 	close(lock);
 }
 
 /* Samples that other nodes are asked for: each is counted as what became of it, once. */
 
-static struct ts_store *store;
-static struct ts_mail mail;
-
-static void begin(void)
+static void begin_samples(void)
 {
 	fixture_init();
 	ts_identity_init();
-	store = fixture_attach(JOB_A);
-	mail = (struct ts_mail){.table = NULL};
-	across_serve(store, &mail);
+	across_serve(fixture_attach(JOB_A), &mail);
 }
 
-static void end(void)
-{
-	fixture_detach(store);
-	fixture_finish();
-}
-
-TestSuite(mail_samples, .init = begin, .fini = end);
+TestSuite(mail_samples, .init = begin_samples, .fini = fixture_finish);
 
 static struct ts_errand post(void)
 {
@@ -509,11 +452,10 @@ static struct ts_errand post(void)
 static uint32_t take(enum ts_mail_kind kind)
 {
 	struct ts_mail_request request;
-	uint32_t index;
 
-	cr_assert(eq(int, ts_mail_take(&mail, 0, &index, &request), 0));
+	cr_assert(eq(int, ts_mail_take(&mail, 0, &slot_index, &request), 0));
 	cr_assert(eq(u32, request.kind, (uint32_t)kind));
-	return index;
+	return slot_index;
 }
 
 static struct ts_errand post_and_answer(enum ts_mail_answer answer)
@@ -550,37 +492,32 @@ Test(mail_samples, what_is_not_waited_for_is_alone)
 	expect_counts(0, 3);
 }
 
-Test(mail_samples, what_was_won_unseen_is_won_and_returned)
+Test(mail_samples, what_was_answered_and_is_not_used_is_returned)
 {
-	struct ts_errand errand = post_and_answer(TS_MAIL_SAYS_WON);
+	static const struct {
+		enum ts_mail_answer answer;
+		bool is_seen;
+		uint64_t won, alone; /* so far */
+	} cases[] = {
+		{TS_MAIL_SAYS_WON, false, 1, 0},
+		{TS_MAIL_SAYS_WON, true, 2, 0},
+		{TS_MAIL_SAYS_GOT, true, 2, 1},
+	};
 
-	ts_errand_drop(&errand);
-	(void)take(TS_MAIL_SAMPLE_RETURN);
-	expect_counts(1, 0);
+	for (size_t i = 0; i < TS_ARRAY_SIZE(cases); i++) {
+		struct ts_errand errand = post_and_answer(cases[i].answer);
+		if (cases[i].is_seen)
+			cr_assert(eq(int, ts_errand_look(&errand, 0), (int)cases[i].answer));
+		if (cases[i].answer == TS_MAIL_SAYS_WON)
+			ts_errand_drop(&errand);
+		else
+			ts_errand_refuse(&errand);
+		(void)take(TS_MAIL_SAMPLE_RETURN);
+		expect_counts(cases[i].won, cases[i].alone);
+	}
 }
 
-Test(mail_samples, what_was_won_and_is_given_back_is_won)
-{
-	struct ts_errand errand = post_and_answer(TS_MAIL_SAYS_WON);
-
-	cr_assert(eq(int, ts_errand_look(&errand, 0), TS_MAIL_SAYS_WON));
-	ts_errand_drop(&errand);
-	(void)take(TS_MAIL_SAMPLE_RETURN);
-	expect_counts(1, 0);
-}
-
-Test(mail_samples, what_came_and_is_given_back_is_alone)
-{
-	struct ts_errand errand = post_and_answer(TS_MAIL_SAYS_GOT);
-
-	cr_assert(eq(int, ts_errand_look(&errand, 0), TS_MAIL_SAYS_GOT));
-	ts_errand_refuse(&errand);
-	(void)take(TS_MAIL_SAMPLE_RETURN);
-	expect_counts(0, 1);
-}
-
-/* ---- whether it pays -----------------------------------------------------------------------
- */
+/* ---- whether it pays -------------------------------------------------------------------- */
 
 static enum ts_reason errand_asks(void)
 {

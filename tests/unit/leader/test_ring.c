@@ -3,17 +3,12 @@
 #include "tests/unit/valgrind.h"
 #include "fixture.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-TestSuite(ring, .init = fixture_init, .fini = fixture_finish);
+TestSuite(pages, .init = fixture_init, .fini = fixture_finish);
+TestSuite(ring, .init = fixture_alone_init, .fini = fixture_finish);
+TestSuite(ring_captured, .init = fixture_captured_init, .fini = fixture_finish);
+TestSuite(ring_pair, .init = fixture_pair_init, .fini = fixture_finish);
 
 /* Enough records of 400,000 bytes, two to a segment, to turn the ring over @turns times. */
 static void turn_over(struct ts_store *store, uint32_t turns)
@@ -27,18 +22,15 @@ static void turn_over(struct ts_store *store, uint32_t turns)
 	}
 }
 
-Test(ring, old_records_make_room_for_new_ones)
+Test(ring_captured, old_records_make_room_for_new_ones)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-
-	fixture_capture(store, true);
-	fixture_publish(store, fixture_key(1, 1), 1000, 1);
-	turn_over(store, 3);
-	cr_expect(not(fixture_hits(store, fixture_key(1, 1), 1000, 1)));
+	fixture_publish(joined.a, fixture_key(1, 1), 1000, 1);
+	turn_over(joined.a, 3);
+	cr_expect(not(fixture_hits(joined.a, fixture_key(1, 1), 1000, 1)));
 }
 
 /* Memory is only what is written: the rest of such a ring is a hole. */
-Test(ring, a_quarter_of_a_tebibyte_works_to_its_end)
+Test(pages, a_quarter_of_a_tebibyte_works_to_its_end)
 {
 	const uint64_t bytes = UINT64_C(256) << 30;
 
@@ -63,41 +55,37 @@ Test(ring, a_quarter_of_a_tebibyte_works_to_its_end)
 		cr_expect(ne(u64, store->segments[i].allocated, 0));
 }
 
-Test(ring, leased_bytes_stay_while_everything_else_is_turned_over)
+Test(ring_pair, leased_bytes_stay_while_everything_else_is_turned_over)
 {
-	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
-
-	fixture_capture(one, true);
-	fixture_publish(one, fixture_key(1, 1), 100000, 42);
-	struct ts_take take = fixture_take(two, fixture_key(1, 1));
+	fixture_publish(joined.a, fixture_key(1, 1), 100000, 42);
+	struct ts_take take = fixture_take(joined.b, fixture_key(1, 1));
 	cr_assert(eq(int, take.verdict, TS_HIT));
-	turn_over(one, 3);
+	turn_over(joined.a, 3);
 	const unsigned char *data = take.lease.data;
 	for (uint32_t i = 0; i < 100000; i++)
 		cr_assert(eq(int, data[i], 42));
-	cr_expect(fixture_hits(one, fixture_key(1, 1), 100000, 42), "still found, too");
-	ts_lease_release(two, &take.lease);
-	turn_over(one, 2);
-	cr_expect(not(fixture_hits(one, fixture_key(1, 1), 100000, 42)));
+	cr_expect(fixture_hits(joined.a, fixture_key(1, 1), 100000, 42), "still found, too");
+	ts_lease_release(joined.b, &take.lease);
+	turn_over(joined.a, 2);
+	cr_expect(not(fixture_hits(joined.a, fixture_key(1, 1), 100000, 42)));
 }
 
-Test(ring, reserved_bytes_stay_although_the_right_was_taken_over)
+Test(ring_pair, reserved_bytes_stay_although_the_right_was_taken_over)
 {
-	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
 	struct ts_key key = fixture_key(1, 1);
 	unsigned char *buffer;
 
-	fixture_capture(one, true);
-	struct ts_take claim = fixture_take(one, key), busy = fixture_take(two, key);
-	cr_assert(eq(int, ts_claim_reserve(one, &claim.claim, 200000, (void **)&buffer), 0));
-	ts_store_wait(two, &key, 1, &(struct ts_patience){0}, &busy);
+	struct ts_take claim = fixture_take(joined.a, key), busy = fixture_take(joined.b, key);
+	cr_assert(
+		eq(int, ts_claim_reserve(joined.a, &claim.claim, 200000, (void **)&buffer), 0));
+	ts_store_wait(joined.b, &key, 1, &(struct ts_patience){0}, &busy);
 	cr_assert(eq(int, busy.verdict, TS_CLAIM));
-	ts_claim_abandon(two, &busy.claim);
+	ts_claim_abandon(joined.b, &busy.claim);
 	memset(buffer, 0x77, 200000);
-	turn_over(two, 3);
+	turn_over(joined.b, 3);
 	for (uint32_t i = 0; i < 200000; i++)
 		cr_assert(eq(int, buffer[i], 0x77));
-	cr_expect(eq(int, ts_claim_publish(one, &claim.claim, 200000, 1), -ESTALE));
+	cr_expect(eq(int, ts_claim_publish(joined.a, &claim.claim, 200000, 1), -ESTALE));
 }
 
 /* Take leases in every segment until reclaiming finds none. */
@@ -109,7 +97,7 @@ Test(ring, a_ring_full_of_pins_refuses_and_recovers)
 	void *buffer;
 
 	for (uint32_t i = 0; i < 4; i++)
-		members[i] = fixture_attach(JOB_A + i);
+		members[i] = i == 0 ? joined.a : fixture_attach(JOB_A + i);
 	for (uint32_t i = 0; i < 20; i++) {
 		struct ts_key key = fixture_key(i, i + 1);
 		fixture_capture(members[0], true);
@@ -132,19 +120,14 @@ Test(ring, a_ring_full_of_pins_refuses_and_recovers)
 		ts_lease_release(members[1 + i % 3], &leases[i]);
 	fixture_capture(members[0], true);
 	fixture_publish(members[0], fixture_key(99, 99), 500000, 1);
-	for (uint32_t i = 0; i < 4; i++)
-		fixture_detach(members[i]);
 }
 
-Test(ring, an_idle_owner_loses_its_segment_when_every_one_is_open)
+Test(ring_captured, an_idle_owner_loses_its_segment_when_every_one_is_open)
 {
-	struct ts_store *members[32];
-	uint32_t count;
+	struct ts_store *members[32] = {joined.a};
+	uint32_t count = joined.a->shape.segment_count;
 	void *buffer;
 
-	members[0] = fixture_attach(JOB_A);
-	count = members[0]->shape.segment_count;
-	fixture_capture(members[0], true);
 	for (uint32_t i = 0; i < count; i++) {
 		if (i > 0)
 			members[i] = fixture_attach(JOB_A + i);
@@ -168,51 +151,46 @@ Test(ring, an_idle_owner_loses_its_segment_when_every_one_is_open)
 	}
 	cr_expect(eq(int, ts_claim_publish(late, &take.claim, 1000, 1), 0));
 	cr_expect(fixture_hits(members[0], fixture_key(80, 80), 1000, 5));
-	for (uint32_t i = 0; i < count; i++)
-		fixture_detach(members[i]);
 }
 
-Test(ring, a_process_has_a_limited_number_of_leases)
+Test(ring_captured, a_process_has_a_limited_number_of_leases)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	struct ts_take takes[TS_LEASES];
 
-	fixture_capture(store, true);
-	fixture_publish(store, fixture_key(1, 1), 100, 1);
+	fixture_publish(joined.a, fixture_key(1, 1), 100, 1);
 	for (uint32_t i = 0; i < TS_LEASES; i++) {
-		takes[i] = fixture_take(store, fixture_key(1, 1));
+		takes[i] = fixture_take(joined.a, fixture_key(1, 1));
 		cr_assert(eq(int, takes[i].verdict, TS_HIT));
 	}
-	struct ts_take more = fixture_take(store, fixture_key(1, 1));
+	struct ts_take more = fixture_take(joined.a, fixture_key(1, 1));
 	cr_expect(eq(int, more.verdict, TS_PASS));
 	cr_expect(eq(int, more.reason, TS_REASON_NO_LEASE));
-	ts_lease_release(store, &takes[3].lease);
-	cr_expect(fixture_hits(store, fixture_key(1, 1), 100, 1));
+	ts_lease_release(joined.a, &takes[3].lease);
+	cr_expect(fixture_hits(joined.a, fixture_key(1, 1), 100, 1));
 	for (uint32_t i = 0; i < TS_LEASES; i++) {
 		if (i != 3)
-			ts_lease_release(store, &takes[i].lease);
+			ts_lease_release(joined.a, &takes[i].lease);
 	}
 }
 
-Test(ring, several_threads_produce_in_windows_of_their_own)
+Test(ring_captured, several_threads_produce_in_windows_of_their_own)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	struct ts_take takes[3];
 	unsigned char *buffers[3];
 
-	fixture_capture(store, true);
 	for (uint32_t i = 0; i < 3; i++) {
-		takes[i] = fixture_take(store, fixture_key(i, i + 1));
+		takes[i] = fixture_take(joined.a, fixture_key(i, i + 1));
 		cr_assert(eq(int,
-			ts_claim_reserve(store, &takes[i].claim, 300000, (void **)&buffers[i]),
+			ts_claim_reserve(
+				joined.a, &takes[i].claim, 300000, (void **)&buffers[i]),
 			0));
 	}
 	for (uint32_t i = 0; i < 3; i++)
 		memset(buffers[i], (int)i + 1, 300000);
 	for (uint32_t i = 3; i-- > 0;)
-		cr_assert(eq(int, ts_claim_publish(store, &takes[i].claim, 300000, 1), 0));
+		cr_assert(eq(int, ts_claim_publish(joined.a, &takes[i].claim, 300000, 1), 0));
 	for (uint32_t i = 0; i < 3; i++)
-		cr_expect(fixture_hits(store, fixture_key(i, i + 1), 300000, (int)i + 1));
+		cr_expect(fixture_hits(joined.a, fixture_key(i, i + 1), 300000, (int)i + 1));
 }
 
 /* How many mappings of segments are writable in this process; found by inode number. */
@@ -234,7 +212,7 @@ static int writable_segments(struct ts_store *store)
 	return count;
 }
 
-Test(ring, only_the_open_segment_is_writable_and_only_for_its_owner)
+Test(pages, only_the_open_segment_is_writable_and_only_for_its_owner)
 {
 	NOT_UNDER_VALGRIND("it shows other protections in /proc/self/maps");
 	struct ts_store *store = fixture_attach(JOB_A);
@@ -249,45 +227,34 @@ Test(ring, only_the_open_segment_is_writable_and_only_for_its_owner)
 	cr_expect(eq(int, writable_segments(store), 0));
 }
 
-/** What the child of a fork is given. */
-struct family {
-	struct ts_store *store;
-	int32_t parent_member;
-};
-
-static int share_as_child(void *context)
+static int share_as_child(void *parent_member)
 {
-	struct family *family = context;
-	struct ts_store *store = family->store;
-
-	if (ts_store_after_fork(store) != 0 || store->member == family->parent_member)
+	if (ts_store_after_fork(joined.a) != 0 || joined.a->member == *(int32_t *)parent_member)
 		return 1;
-	if (!fixture_hits(store, fixture_key(1, 1), 1000, 1))
+	if (!fixture_hits(joined.a, fixture_key(1, 1), 1000, 1))
 		return 2;
-	fixture_publish(store, fixture_key(2, 2), 1000, 2);
-	fixture_detach(store);
+	fixture_publish(joined.a, fixture_key(2, 2), 1000, 2);
+	fixture_detach(joined.a);
 	return 0;
 }
 
-Test(ring, the_child_of_a_fork_is_a_member_of_its_own)
+Test(ring_captured, the_child_of_a_fork_is_a_member_of_its_own)
 {
-	struct family family = {.store = fixture_attach(JOB_A)};
+	int32_t parent_member = joined.a->member;
 	void *buffer;
 
-	family.parent_member = family.store->member;
-	fixture_capture(family.store, true);
-	fixture_publish(family.store, fixture_key(1, 1), 1000, 1);
+	fixture_publish(joined.a, fixture_key(1, 1), 1000, 1);
 	/* A reservation of the parent is open across the fork and stays the parent's. */
-	struct ts_take take = fixture_take(family.store, fixture_key(3, 3));
-	cr_assert(eq(int, ts_claim_reserve(family.store, &take.claim, 1000, &buffer), 0));
+	struct ts_take take = fixture_take(joined.a, fixture_key(3, 3));
+	cr_assert(eq(int, ts_claim_reserve(joined.a, &take.claim, 1000, &buffer), 0));
 	memset(buffer, 3, 1000);
-	cr_expect(eq(int, fixture_fork(share_as_child, &family), 0));
-	cr_assert(eq(int, ts_claim_publish(family.store, &take.claim, 1000, 1), 0));
-	cr_expect(fixture_hits(family.store, fixture_key(2, 2), 1000, 2));
-	cr_expect(fixture_hits(family.store, fixture_key(3, 3), 1000, 3));
-	cr_expect(eq(int, access(fixture_path("ring"), F_OK), 0), "the child was not the last");
-	fixture_detach(family.store);
-	cr_expect(eq(int, access(fixture_path("ring"), F_OK), -1));
+	cr_expect(eq(int, fixture_fork(share_as_child, &parent_member), 0));
+	cr_assert(eq(int, ts_claim_publish(joined.a, &take.claim, 1000, 1), 0));
+	cr_expect(fixture_hits(joined.a, fixture_key(2, 2), 1000, 2));
+	cr_expect(fixture_hits(joined.a, fixture_key(3, 3), 1000, 3));
+	cr_expect(fixture_exists("ring"), "the child was not the last");
+	fixture_detach(joined.a);
+	cr_expect(not(fixture_exists("ring")));
 }
 
 static int hold_everything_and_die(void *context)
@@ -306,73 +273,65 @@ static int hold_everything_and_die(void *context)
 	return 3;
 }
 
-Test(ring, what_a_dead_member_held_is_given_back)
+Test(ring_captured, what_a_dead_member_held_is_given_back)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	uint32_t index = 1, open = 0;
 
-	fixture_capture(store, true);
-	fixture_publish(store, fixture_key(1, 1), 1000, 1);
+	fixture_publish(joined.a, fixture_key(1, 1), 1000, 1);
 	cr_assert(eq(int, WTERMSIG(fixture_fork(hold_everything_and_die, &index)), SIGKILL));
-	cr_expect(ne(u64, store->members[1].lease[0], 0));
-	cr_expect(eq(u32, ts_member_clean_all(store), 1));
-	cr_expect(eq(int, ts_member_state(store->members[1].word), TS_MEMBER_FREE));
+	cr_expect(ne(u64, joined.a->members[1].lease[0], 0));
+	cr_expect(eq(u32, ts_member_clean_all(joined.a), 1));
+	cr_expect(eq(int, ts_member_state(joined.a->members[1].word), TS_MEMBER_FREE));
 	for (uint32_t i = 0; i < TS_LEASES; i++)
-		cr_expect(eq(u64, store->members[1].lease[i], 0));
-	for (uint32_t i = 0; i < store->shape.segment_count; i++)
-		open += ts_segment_state(store->segments[i].word) == TS_SEGMENT_OPEN;
+		cr_expect(eq(u64, joined.a->members[1].lease[i], 0));
+	for (uint32_t i = 0; i < joined.a->shape.segment_count; i++)
+		open += ts_segment_state(joined.a->segments[i].word) == TS_SEGMENT_OPEN;
 	cr_expect(eq(u32, open, 1), "ours");
-	turn_over(store, 2);
+	turn_over(joined.a, 2);
 }
 
 Test(ring, a_cleaner_that_died_is_followed_by_another)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-	struct ts_segment *segment = &store->segments[3];
+	struct ts_segment *segment = &joined.a->segments[3];
 
 	/* Slot 9: its process is dead, and so is the one that cleaned up after it. */
-	ts_write_relaxed(&store->header->member_high, 10);
-	ts_write_relaxed(&store->members[9].word,
+	ts_write_relaxed(&joined.a->header->member_high, 10);
+	ts_write_relaxed(&joined.a->members[9].word,
 		ts_member_pack(TS_MEMBER_CLEANING, 7, (UINT64_C(1) << 24) | 4194303));
-	ts_write_relaxed(&store->members[9].lease[2], ts_lease_pack(3, 0));
+	ts_write_relaxed(&joined.a->members[9].lease[2], ts_lease_pack(3, 0));
 	ts_write_relaxed(&segment->word, ts_segment_pack(TS_SEGMENT_DRAIN, 9, 0));
-	cr_expect(ts_member_clean(store, 9));
-	cr_expect(eq(u64, store->members[9].word, ts_member_pack(TS_MEMBER_FREE, 8, 0)));
-	cr_expect(eq(u64, store->members[9].lease[2], 0));
+	cr_expect(ts_member_clean(joined.a, 9));
+	cr_expect(eq(u64, joined.a->members[9].word, ts_member_pack(TS_MEMBER_FREE, 8, 0)));
+	cr_expect(eq(u64, joined.a->members[9].lease[2], 0));
 	cr_expect(eq(u64, segment->word, ts_segment_pack(TS_SEGMENT_SEALED, 0, 0)));
 }
 
-Test(ring, leaving_while_a_thread_still_reads_keeps_the_slot)
+Test(ring_pair, leaving_while_a_thread_still_reads_keeps_the_slot)
 {
-	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
-	int32_t member = one->member;
+	int32_t member = joined.a->member;
 
-	fixture_capture(one, true);
-	fixture_publish(one, fixture_key(1, 1), 1000, 6);
-	struct ts_take take = fixture_take(one, fixture_key(1, 1));
-	fixture_detach(one);
-	cr_expect(eq(int, ts_member_state(two->members[member].word), TS_MEMBER_LIVE));
+	fixture_publish(joined.a, fixture_key(1, 1), 1000, 6);
+	struct ts_take take = fixture_take(joined.a, fixture_key(1, 1));
+	fixture_detach(joined.a);
+	cr_expect(eq(int, ts_member_state(joined.b->members[member].word), TS_MEMBER_LIVE));
 	cr_expect(eq(int, ((const char *)take.lease.data)[999], 6), "still mapped and pinned");
 }
 
 Test(ring, usage_counts_what_is_in_the_segments)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	uint64_t capacity, used;
 
-	fixture_usage(store, &capacity, &used);
-	cr_expect(eq(u64, capacity, store->shape.segment_count << 20));
+	fixture_usage(joined.a, &capacity, &used);
+	cr_expect(eq(u64, capacity, joined.a->shape.segment_count << 20));
 	cr_expect(eq(u64, used, 0));
-	fixture_capture(store, true);
-	fixture_publish(store, fixture_key(1, 1), 1000, 1);
-	fixture_usage(store, &capacity, &used);
+	fixture_capture(joined.a, true);
+	fixture_publish(joined.a, fixture_key(1, 1), 1000, 1);
+	fixture_usage(joined.a, &capacity, &used);
 	cr_expect(ge(u64, used, 1000));
 	cr_expect(le(u64, used, 2000));
 }
 
 /* The memory behind segments: huge pages where the kernel gives them, growth, alignment. */
-
-TestSuite(pages, .init = fixture_init, .fini = fixture_finish);
 
 #define MIB   (UINT64_C(1) << 20)
 #define LARGE (64 * MIB) /* segments of 4 MiB: two huge pages each */
@@ -443,31 +402,26 @@ Test(pages, dear_huge_pages_are_not_tried_for_a_while)
 	cr_expect(lt(u32, ts_load_relaxed(&one->huge_pause), 4), "counted down");
 }
 
-Test(pages, a_complete_ring_does_not_ask_the_machine)
+Test(ring, a_complete_ring_does_not_ask_the_machine)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-
-	for (uint32_t i = 0; i < store->shape.segment_count; i++)
-		ts_write_relaxed(&store->segments[i].allocated, 1);
+	for (uint32_t i = 0; i < joined.a->shape.segment_count; i++)
+		ts_write_relaxed(&joined.a->segments[i].allocated, 1);
 	/* The machine has room: it would say yes, as it does in the next test. */
-	cr_expect(not(ts_limits_may_grow(store)));
-	cr_expect(eq(u64, ts_load_relaxed(&store->grow_at), 0), "nor was it full");
+	cr_expect(not(ts_limits_may_grow(joined.a)));
+	cr_expect(eq(u64, ts_load_relaxed(&joined.a->grow_at), 0), "nor was it full");
 }
 
-Test(pages, a_full_machine_is_not_asked_at_every_segment)
+Test(ring, a_full_machine_is_not_asked_at_every_segment)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-
-	cr_expect(ts_limits_may_grow(store));
-	ts_write_relaxed(&store->grow_at, UINT64_MAX);
-	cr_expect(not(ts_limits_may_grow(store)));
-	ts_write_relaxed(&store->grow_at, 1);
-	cr_expect(ts_limits_may_grow(store));
+	cr_expect(ts_limits_may_grow(joined.a));
+	ts_write_relaxed(&joined.a->grow_at, UINT64_MAX);
+	cr_expect(not(ts_limits_may_grow(joined.a)));
+	ts_write_relaxed(&joined.a->grow_at, 1);
+	cr_expect(ts_limits_may_grow(joined.a));
 }
 
 /* How a ring is cut, and which limits of the machine count. */
 
-#define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
 
 TestSuite(limits, .init = fixture_init, .fini = fixture_finish);
@@ -532,26 +486,43 @@ Test(limits, too_small_a_ring_is_no_ring)
 	cr_expect(eq(u32, shape.segment_count, 99), "the output is untouched on failure");
 }
 
-static void put(const char *root, const char *path, const char *text)
+/* A folder with control groups. */
+static char root[] = "/tmp/tsshim-cgroup-XXXXXX";
+
+static void begin_groups(void)
+{
+	fixture_init();
+	cr_assert(mkdtemp(root) != NULL);
+}
+
+static void end_groups(void)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", root);
+	cr_expect(eq(int, system(command), 0));
+	fixture_finish();
+}
+
+TestSuite(limits_groups, .init = begin_groups, .fini = end_groups);
+
+/* Without a text, a group. */
+static void put(const char *path, const char *text)
 {
 	char full[512];
 
 	snprintf(full, sizeof(full), "%s/%s", root, path);
+	if (!text) {
+		cr_assert(eq(int, mkdir(full, 0700), 0), "%s", full);
+		return;
+	}
 	FILE *file = fopen(full, "w");
 	cr_assert(file != NULL, "%s", full);
 	fputs(text, file);
 	fclose(file);
 }
 
-static void make(const char *root, const char *path)
-{
-	char full[512];
-
-	snprintf(full, sizeof(full), "%s/%s", root, path);
-	cr_assert(eq(int, mkdir(full, 0700), 0), "%s", full);
-}
-
-static uint64_t headroom(const char *root)
+static uint64_t headroom(void)
 {
 	char list[512];
 
@@ -559,51 +530,35 @@ static uint64_t headroom(const char *root)
 	return ts_limits_cgroup(list, root);
 }
 
-static void remove_tree(const char *root)
+Test(limits_groups, the_tightest_group_above_us_counts)
 {
-	char command[512];
-
-	snprintf(command, sizeof(command), "rm -rf '%s'", root);
-	cr_expect(eq(int, system(command), 0));
+	put("a", NULL);
+	put("a/b", NULL);
+	put("list", "0::/a/b\n");
+	put("a/memory.max", "1000000\n");
+	put("a/memory.current", "900000\n");
+	put("a/b/memory.max", "max\n");
+	put("a/b/memory.current", "800000\n");
+	cr_expect(eq(u64, headroom(), 100000));
+	put("a/b/memory.max", "850000\n");
+	cr_expect(eq(u64, headroom(), 50000));
+	put("a/b/memory.stat", "anon 1\ninactive_file 20000\nslab 3\n");
+	cr_expect(eq(u64, headroom(), 70000), "clean page cache is free");
+	put("memory.max", "10\n");
+	put("memory.current", "20\n");
+	cr_expect(eq(u64, headroom(), 0), "the root of what we see counts as well");
 }
 
-Test(limits, the_tightest_group_above_us_counts)
+Test(limits_groups, the_first_version_of_the_controller_counts)
 {
-	char root[] = "/tmp/tsshim-cgroup-XXXXXX";
-
-	cr_assert(mkdtemp(root) != NULL);
-	make(root, "a");
-	make(root, "a/b");
-	put(root, "list", "0::/a/b\n");
-	put(root, "a/memory.max", "1000000\n");
-	put(root, "a/memory.current", "900000\n");
-	put(root, "a/b/memory.max", "max\n");
-	put(root, "a/b/memory.current", "800000\n");
-	cr_expect(eq(u64, headroom(root), 100000));
-	put(root, "a/b/memory.max", "850000\n");
-	cr_expect(eq(u64, headroom(root), 50000));
-	put(root, "a/b/memory.stat", "anon 1\ninactive_file 20000\nslab 3\n");
-	cr_expect(eq(u64, headroom(root), 70000), "clean page cache is free");
-	put(root, "memory.max", "10\n");
-	put(root, "memory.current", "20\n");
-	cr_expect(eq(u64, headroom(root), 0), "the root of what we see counts as well");
-	remove_tree(root);
-}
-
-Test(limits, the_first_version_of_the_controller_counts)
-{
-	char root[] = "/tmp/tsshim-cgroup-XXXXXX";
-
-	cr_assert(mkdtemp(root) != NULL);
-	make(root, "memory");
-	make(root, "memory/job");
-	put(root, "list", "9:name=systemd:/\n4:cpu,memory:/job\n3:hugememory:/job\n0::/\n");
-	put(root, "memory/memory.limit_in_bytes", "9223372036854771712\n");
-	put(root, "memory/memory.usage_in_bytes", "5\n");
-	put(root, "memory/job/memory.limit_in_bytes", "1000\n");
-	put(root, "memory/job/memory.usage_in_bytes", "400\n");
-	cr_expect(eq(u64, headroom(root), 600));
-	remove_tree(root);
+	put("memory", NULL);
+	put("memory/job", NULL);
+	put("list", "9:name=systemd:/\n4:cpu,memory:/job\n3:hugememory:/job\n0::/\n");
+	put("memory/memory.limit_in_bytes", "9223372036854771712\n");
+	put("memory/memory.usage_in_bytes", "5\n");
+	put("memory/job/memory.limit_in_bytes", "1000\n");
+	put("memory/job/memory.usage_in_bytes", "400\n");
+	cr_expect(eq(u64, headroom(), 600));
 }
 
 Test(limits, no_group_is_no_limit)
@@ -663,20 +618,14 @@ Test(limits, a_ring_larger_than_our_address_space_allows_is_not_mapped)
 	cr_expect(eq(int, reason, TS_REASON_NO_SPACE));
 }
 
-Test(limits, a_ring_of_size_zero_is_switched_off)
+Test(limits, no_ring_and_too_small_a_ring_leave_nothing_behind)
 {
 	enum ts_reason reason;
 
 	fixture_refused(0, &reason);
 	cr_expect(eq(int, reason, TS_REASON_DISABLED));
-	cr_expect(eq(int, access(fixture_path("ring"), F_OK), -1));
-}
-
-Test(limits, too_small_a_ring_leaves_nothing_behind)
-{
-	enum ts_reason reason;
-
+	cr_expect(not(fixture_exists("ring")));
 	cr_expect(eq(int, fixture_refused(2 * MIB, &reason), -ENOSPC));
 	cr_expect(eq(int, reason, TS_REASON_NO_SPACE));
-	cr_expect(eq(int, access(fixture_path("ring"), F_OK), -1));
+	cr_expect(not(fixture_exists("ring")));
 }

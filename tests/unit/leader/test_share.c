@@ -5,14 +5,11 @@
 #include "shim/sys.h"
 #include "../clock.h"
 
-#include <signal.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #define MS UINT64_C(1000000)
 
-TestSuite(share, .init = fixture_init, .fini = fixture_finish);
+TestSuite(share, .init = fixture_alone_init, .fini = fixture_finish);
+TestSuite(share_captured, .init = fixture_captured_init, .fini = fixture_finish);
+TestSuite(share_pair, .init = fixture_pair_init, .fini = fixture_finish);
 
 static void expect_pass(struct ts_take take, enum ts_reason reason)
 {
@@ -22,68 +19,63 @@ static void expect_pass(struct ts_take take, enum ts_reason reason)
 
 Test(share, a_key_nobody_shares_costs_a_ghost)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	uint64_t capacity, used;
 
-	expect_pass(fixture_take(store, fixture_key(1, 1)), TS_REASON_ALONE);
-	expect_pass(fixture_take(store, fixture_key(1, 1)), TS_REASON_ALONE);
-	fixture_usage(store, &capacity, &used);
+	expect_pass(fixture_take(joined.a, fixture_key(1, 1)), TS_REASON_ALONE);
+	expect_pass(fixture_take(joined.a, fixture_key(1, 1)), TS_REASON_ALONE);
+	fixture_usage(joined.a, &capacity, &used);
 	cr_expect(eq(u64, used, 0));
-	cr_expect(eq(u64, store->header->allocated_bytes, 0), "a lone job allocates nothing");
+	cr_expect(
+		eq(u64, joined.a->header->allocated_bytes, 0), "a lone job allocates nothing");
 }
 
 Test(share, jobs_meet_where_they_leave_word)
 {
-	struct ts_store *one = fixture_attach(JOB_A);
-	struct ts_store *same = fixture_attach(JOB_A);
-	struct ts_store *other = fixture_attach(JOB_B);
+	struct ts_store *same = fixture_attach(JOB_A), *other = fixture_attach(JOB_B);
 	struct ts_key here = fixture_key(1, 1), there = fixture_key(1, 2);
 
-	cr_expect(not(ts_store_meet(one, &here)));
+	cr_expect(not(ts_store_meet(joined.a, &here)));
 	cr_expect(not(ts_store_meet(same, &here)), "the same job");
 	cr_expect(not(ts_store_meet(other, &there)));
 	cr_expect(ts_store_meet(other, &here));
 	cr_expect(not(ts_store_meet(other, &here)), "its own word");
-	cr_expect(ts_store_meet(one, &here), "who was first, too");
-	expect_pass(fixture_take(one, fixture_key(1, 3)), TS_REASON_ALONE);
-	fixture_detach(one);
+	cr_expect(ts_store_meet(joined.a, &here), "who was first, too");
+	expect_pass(fixture_take(joined.a, fixture_key(1, 3)), TS_REASON_ALONE);
+	fixture_detach(joined.a);
 	fixture_detach(same);
 	fixture_detach(other);
-	cr_expect(not(ts_store_meet(one, &here)), "detached");
+	cr_expect(not(ts_store_meet(joined.a, &here)), "detached");
 }
 
 Test(share, a_ghost_asked_for_by_another_job_starts_capturing)
 {
-	struct ts_store *one = fixture_attach(JOB_A);
-	struct ts_store *same = fixture_attach(JOB_A);
-	struct ts_store *other = fixture_attach(JOB_B);
+	struct ts_store *same = fixture_attach(JOB_A), *other = fixture_attach(JOB_B);
 
-	expect_pass(fixture_take(one, fixture_key(1, 1)), TS_REASON_ALONE);
+	expect_pass(fixture_take(joined.a, fixture_key(1, 1)), TS_REASON_ALONE);
 	expect_pass(fixture_take(same, fixture_key(1, 1)), TS_REASON_ALONE);
 	fixture_publish(other, fixture_key(1, 1), 5000, 3);
-	cr_expect(fixture_hits(one, fixture_key(1, 1), 5000, 3));
-	fixture_publish(one, fixture_key(1, 2), 5000, 4);
+	cr_expect(fixture_hits(joined.a, fixture_key(1, 1), 5000, 3));
+	fixture_publish(joined.a, fixture_key(1, 2), 5000, 4);
 	cr_expect(fixture_hits(other, fixture_key(1, 2), 5000, 4), "new keys are captured too");
 }
 
 Test(share, what_somebody_outside_wants_is_claimed_while_so)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	struct ts_key wanted = fixture_key(1, 1);
 
-	expect_pass(fixture_take(store, wanted), TS_REASON_ALONE);
-	ts_store_want(store, TS_KIND_SAMPLE, true);
-	expect_pass(fixture_take(store, wanted), TS_REASON_ALONE); /* of another kind */
-	ts_store_want(store, TS_KIND_PIXELS, true);
-	struct ts_take take = fixture_take(store, wanted);
+	expect_pass(fixture_take(joined.a, wanted), TS_REASON_ALONE);
+	ts_store_want(joined.a, TS_KIND_SAMPLE, true);
+	expect_pass(fixture_take(joined.a, wanted), TS_REASON_ALONE); /* of another kind */
+	ts_store_want(joined.a, TS_KIND_PIXELS, true);
+	struct ts_take take = fixture_take(joined.a, wanted);
 	cr_assert(eq(int, take.verdict, TS_CLAIM));
 	void *buffer;
-	cr_assert(eq(int, ts_claim_reserve(store, &take.claim, 1000, &buffer), 0));
+	cr_assert(eq(int, ts_claim_reserve(joined.a, &take.claim, 1000, &buffer), 0));
 	memset(buffer, 7, 1000);
-	cr_assert(eq(int, ts_claim_publish(store, &take.claim, 1000, 1), 0));
-	ts_store_want(store, TS_KIND_PIXELS, false);
-	expect_pass(fixture_take(store, fixture_key(1, 2)), TS_REASON_ALONE);
-	cr_expect(fixture_hits(store, wanted, 1000, 7));
+	cr_assert(eq(int, ts_claim_publish(joined.a, &take.claim, 1000, 1), 0));
+	ts_store_want(joined.a, TS_KIND_PIXELS, false);
+	expect_pass(fixture_take(joined.a, fixture_key(1, 2)), TS_REASON_ALONE);
+	cr_expect(fixture_hits(joined.a, wanted, 1000, 7));
 }
 
 static enum ts_verdict verdict_of(struct ts_store *store, enum ts_kind kind, uint64_t lo)
@@ -99,32 +91,32 @@ static enum ts_verdict verdict_of(struct ts_store *store, enum ts_kind kind, uin
 
 Test(share, demand_for_one_kind_says_nothing_about_others)
 {
-	struct ts_store *one = fixture_attach(JOB_A), *other = fixture_attach(JOB_B);
+	struct ts_store *other = fixture_attach(JOB_B);
 
 	/* Keys that nobody has asked for, once the pixels of the dataset are wanted ... */
-	cr_expect(eq(int, verdict_of(one, TS_KIND_PIXELS, 0x100), TS_PASS));
+	cr_expect(eq(int, verdict_of(joined.a, TS_KIND_PIXELS, 0x100), TS_PASS));
 	cr_expect(eq(int, verdict_of(other, TS_KIND_PIXELS, 0x100), TS_CLAIM));
-	cr_expect(eq(int, verdict_of(one, TS_KIND_PIXELS, 0x200 | TS_KEY_DRAWN), TS_CLAIM));
-	cr_expect(eq(int, verdict_of(one, TS_KIND_SAMPLE, 0x300), TS_PASS));
+	cr_expect(
+		eq(int, verdict_of(joined.a, TS_KIND_PIXELS, 0x200 | TS_KEY_DRAWN), TS_CLAIM));
+	cr_expect(eq(int, verdict_of(joined.a, TS_KIND_SAMPLE, 0x300), TS_PASS));
 	/* ... and its samples, but not those that draw. */
 	cr_expect(eq(int, verdict_of(other, TS_KIND_SAMPLE, 0x300), TS_CLAIM));
-	cr_expect(eq(int, verdict_of(one, TS_KIND_SAMPLE, 0x400), TS_CLAIM));
-	cr_expect(eq(int, verdict_of(one, TS_KIND_SAMPLE, 0x500 | TS_KEY_DRAWN), TS_PASS));
+	cr_expect(eq(int, verdict_of(joined.a, TS_KIND_SAMPLE, 0x400), TS_CLAIM));
+	cr_expect(eq(int, verdict_of(joined.a, TS_KIND_SAMPLE, 0x500 | TS_KEY_DRAWN), TS_PASS));
 	cr_expect(eq(int, verdict_of(other, TS_KIND_SAMPLE, 0x500 | TS_KEY_DRAWN), TS_CLAIM));
 }
 
 Test(share, capturing_that_nobody_uses_stops_and_starts_harder)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	struct ts_demand *demand =
-		&ts_ledger_dataset(ts_store_ledger(store), 0)->demands[TS_KIND_PIXELS];
+		&ts_ledger_dataset(ts_store_ledger(joined.a), 0)->demands[TS_KIND_PIXELS];
 	uint64_t capacity, used;
 
-	fixture_usage(store, &capacity, &used);
-	fixture_capture(store, true);
+	fixture_usage(joined.a, &capacity, &used);
+	fixture_capture(joined.a, true);
 	for (uint32_t i = 0; i < capacity / 400000 + 1; i++)
-		fixture_publish(store, fixture_key(i, i + 1), 400000, 1);
-	expect_pass(fixture_take(store, fixture_key(9, 999)), TS_REASON_ALONE);
+		fixture_publish(joined.a, fixture_key(i, i + 1), 400000, 1);
+	expect_pass(fixture_take(joined.a, fixture_key(9, 999)), TS_REASON_ALONE);
 	cr_expect(eq(u32, demand->needed, 4));
 	for (int i = 0; i < 3; i++)
 		cr_expect(not(ts_demand_count(demand)));
@@ -133,226 +125,201 @@ Test(share, capturing_that_nobody_uses_stops_and_starts_harder)
 
 Test(share, capturing_that_is_used_goes_on)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	struct ts_demand *demand =
-		&ts_ledger_dataset(ts_store_ledger(store), 0)->demands[TS_KIND_PIXELS];
+		&ts_ledger_dataset(ts_store_ledger(joined.a), 0)->demands[TS_KIND_PIXELS];
 
-	fixture_capture(store, true);
+	fixture_capture(joined.a, true);
 	ts_write_relaxed(&demand->needed, 64);
 	for (uint32_t i = 0; i < 40; i++) {
-		fixture_publish(store, fixture_key(i, i + 1), 400000, 1);
-		cr_assert(fixture_hits(store, fixture_key(i, i + 1), 400000, 1));
+		fixture_publish(joined.a, fixture_key(i, i + 1), 400000, 1);
+		cr_assert(fixture_hits(joined.a, fixture_key(i, i + 1), 400000, 1));
 	}
 	cr_expect(eq(u32, demand->capture, 1));
 	cr_expect(eq(u32, demand->needed, 1));
 }
 
-Test(share, a_dataset_that_is_off_is_not_shared)
+Test(share_captured, a_dataset_that_is_off_is_not_shared)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-
-	fixture_capture(store, true);
-	fixture_publish(store, fixture_key(1, 1), 100, 1);
-	ts_write_relaxed(&ts_ledger_dataset(ts_store_ledger(store), 0)->off, 1);
-	expect_pass(fixture_take(store, fixture_key(1, 1)), TS_REASON_DATASET_OFF);
+	fixture_publish(joined.a, fixture_key(1, 1), 100, 1);
+	ts_write_relaxed(&ts_ledger_dataset(ts_store_ledger(joined.a), 0)->off, 1);
+	expect_pass(fixture_take(joined.a, fixture_key(1, 1)), TS_REASON_DATASET_OFF);
 }
 
 Test(share, a_lease_says_what_the_producer_said)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	struct ts_key key = fixture_key(3, 3);
 	struct ts_take take;
 	void *buffer;
 
-	struct ts_dataset_row *row = ts_ledger_dataset(ts_store_ledger(store), 5);
+	struct ts_dataset_row *row = ts_ledger_dataset(ts_store_ledger(joined.a), 5);
 	ts_write_relaxed(&ts_demand_of(row, TS_KIND_SAMPLE, &key)->capture, 1);
-	ts_store_take(store, &key, 5, TS_KIND_SAMPLE, &take);
+	ts_store_take(joined.a, &key, 5, TS_KIND_SAMPLE, &take);
 	cr_assert(eq(int, take.verdict, TS_CLAIM));
-	cr_assert(eq(int, ts_claim_reserve(store, &take.claim, 90000, &buffer), 0));
+	cr_assert(eq(int, ts_claim_reserve(joined.a, &take.claim, 90000, &buffer), 0));
 	cr_expect(eq(u64, (uintptr_t)buffer % TS_PAGE_BYTES, 0));
-	cr_assert(eq(int, ts_claim_publish(store, &take.claim, 70001, 12345), 0));
-	ts_store_take(store, &key, 5, TS_KIND_SAMPLE, &take);
+	cr_assert(eq(int, ts_claim_publish(joined.a, &take.claim, 70001, 12345), 0));
+	ts_store_take(joined.a, &key, 5, TS_KIND_SAMPLE, &take);
 	cr_assert(eq(int, take.verdict, TS_HIT));
 	cr_expect(eq(u64, take.lease.bytes, 70001));
 	cr_expect(eq(u64, take.lease.produce_ns, 12345));
 	cr_expect(eq(u32, take.lease.dataset, 5));
 	cr_expect(eq(u32, take.lease.kind, TS_KIND_SAMPLE));
 	cr_expect(eq(u64, (uintptr_t)take.lease.data % TS_PAGE_BYTES, 0));
-	ts_lease_release(store, &take.lease);
+	ts_lease_release(joined.a, &take.lease);
 }
 
-Test(share, nobody_sees_a_record_before_it_is_published)
+Test(share_pair, nobody_sees_a_record_before_it_is_published)
 {
-	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
 	void *buffer;
 
-	fixture_capture(one, true);
-	struct ts_take take = fixture_take(one, fixture_key(1, 1));
-	cr_assert(eq(int, ts_claim_reserve(one, &take.claim, 1000, &buffer), 0));
-	cr_expect(eq(int, fixture_take(two, fixture_key(1, 1)).verdict, TS_BUSY));
-	cr_expect(eq(int, fixture_take(one, fixture_key(1, 1)).verdict, TS_BUSY),
+	struct ts_take take = fixture_take(joined.a, fixture_key(1, 1));
+	cr_assert(eq(int, ts_claim_reserve(joined.a, &take.claim, 1000, &buffer), 0));
+	cr_expect(eq(int, fixture_take(joined.b, fixture_key(1, 1)).verdict, TS_BUSY));
+	cr_expect(eq(int, fixture_take(joined.a, fixture_key(1, 1)).verdict, TS_BUSY),
 		"another thread of the producer waits like everybody");
-	ts_claim_abandon(one, &take.claim);
-	struct ts_take next = fixture_take(two, fixture_key(1, 1));
+	ts_claim_abandon(joined.a, &take.claim);
+	struct ts_take next = fixture_take(joined.b, fixture_key(1, 1));
 	cr_expect(eq(int, next.verdict, TS_CLAIM), "an abandoned key is free");
-	ts_claim_abandon(two, &next.claim);
+	ts_claim_abandon(joined.b, &next.claim);
 }
 
 Test(share, keys_with_equal_tags_do_not_mix)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	struct ts_key one = fixture_key(1, 1), two = fixture_key(1, 1);
 
 	two.hi ^= 1; /* same set, same tag, another key */
-	fixture_capture(store, true);
-	fixture_publish(store, one, 1000, 1);
-	cr_expect(not(fixture_hits(store, two, 1000, 1)));
-	fixture_publish(store, two, 1000, 2);
-	cr_expect(fixture_hits(store, two, 1000, 2));
+	fixture_capture(joined.a, true);
+	fixture_publish(joined.a, one, 1000, 1);
+	cr_expect(not(fixture_hits(joined.a, two, 1000, 1)));
+	fixture_publish(joined.a, two, 1000, 2);
+	cr_expect(fixture_hits(joined.a, two, 1000, 2));
 }
 
-Test(share, too_large_a_record_is_refused_and_the_claim_ends)
+Test(share_captured, too_large_a_record_is_refused_and_the_claim_ends)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	void *buffer;
 
-	fixture_capture(store, true);
-	struct ts_take take = fixture_take(store, fixture_key(1, 1));
-	cr_expect(eq(
-		int, ts_claim_reserve(store, &take.claim, (1 << 20) - 4095, &buffer), -E2BIG));
-	fixture_publish(store, fixture_key(1, 1), (1 << 20) - 4096, 9);
-	cr_expect(
-		fixture_hits(store, fixture_key(1, 1), (1 << 20) - 4096, 9), "a segment fits");
+	struct ts_take take = fixture_take(joined.a, fixture_key(1, 1));
+	cr_expect(eq(int, ts_claim_reserve(joined.a, &take.claim, (1 << 20) - 4095, &buffer),
+		-E2BIG));
+	fixture_publish(joined.a, fixture_key(1, 1), (1 << 20) - 4096, 9);
+	cr_expect(fixture_hits(joined.a, fixture_key(1, 1), (1 << 20) - 4096, 9),
+		"a segment fits");
 }
 
-Test(share, empty_records_are_records)
+Test(share_captured, empty_records_are_records)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-
-	fixture_capture(store, true);
-	fixture_publish(store, fixture_key(1, 1), 0, 0);
-	cr_expect(fixture_hits(store, fixture_key(1, 1), 0, 0));
+	fixture_publish(joined.a, fixture_key(1, 1), 0, 0);
+	cr_expect(fixture_hits(joined.a, fixture_key(1, 1), 0, 0));
 }
 
-Test(share, the_tail_that_was_not_needed_is_used_again)
+Test(share_captured, the_tail_that_was_not_needed_is_used_again)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	uint64_t capacity, used;
 	void *buffer;
 
-	fixture_capture(store, true);
 	for (uint32_t i = 0; i < 50; i++) {
-		struct ts_take take = fixture_take(store, fixture_key(i, i + 1));
-		cr_assert(eq(int, ts_claim_reserve(store, &take.claim, 1 << 19, &buffer), 0));
-		cr_assert(eq(int, ts_claim_publish(store, &take.claim, 1024, 1), 0));
+		struct ts_take take = fixture_take(joined.a, fixture_key(i, i + 1));
+		cr_assert(
+			eq(int, ts_claim_reserve(joined.a, &take.claim, 1 << 19, &buffer), 0));
+		cr_assert(eq(int, ts_claim_publish(joined.a, &take.claim, 1024, 1), 0));
 	}
-	fixture_usage(store, &capacity, &used);
+	fixture_usage(joined.a, &capacity, &used);
 	cr_expect(le(u64, used, 50 * (1024 + 4096)));
 }
 
-Test(share, a_full_set_evicts_its_oldest_record)
+Test(share_captured, a_full_set_evicts_its_oldest_record)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-
-	fixture_capture(store, true);
 	for (uint32_t i = 1; i <= TS_WAYS + 1; i++)
-		fixture_publish(store, fixture_key(7, i), 500000, (int)i);
-	cr_expect(fixture_hits(store, fixture_key(7, TS_WAYS + 1), 500000, TS_WAYS + 1));
-	cr_expect(not(fixture_hits(store, fixture_key(7, 1), 500000, 1)));
-	cr_expect(fixture_hits(store, fixture_key(7, TS_WAYS), 500000, TS_WAYS));
+		fixture_publish(joined.a, fixture_key(7, i), 500000, (int)i);
+	cr_expect(fixture_hits(joined.a, fixture_key(7, TS_WAYS + 1), 500000, TS_WAYS + 1));
+	cr_expect(not(fixture_hits(joined.a, fixture_key(7, 1), 500000, 1)));
+	cr_expect(fixture_hits(joined.a, fixture_key(7, TS_WAYS), 500000, TS_WAYS));
 }
 
-Test(share, live_claims_are_never_evicted)
+Test(share_captured, live_claims_are_never_evicted)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	struct ts_take takes[TS_WAYS];
 
-	fixture_capture(store, true);
 	for (uint32_t i = 0; i < TS_WAYS; i++)
-		takes[i] = fixture_take(store, fixture_key(7, i + 1));
-	expect_pass(fixture_take(store, fixture_key(7, 99)), TS_REASON_DIRECTORY_BUSY);
+		takes[i] = fixture_take(joined.a, fixture_key(7, i + 1));
+	expect_pass(fixture_take(joined.a, fixture_key(7, 99)), TS_REASON_DIRECTORY_BUSY);
 	for (uint32_t i = 0; i < TS_WAYS; i++)
-		ts_claim_abandon(store, &takes[i].claim);
+		ts_claim_abandon(joined.a, &takes[i].claim);
 }
 
-Test(share, ghosts_never_push_out_records)
+Test(share_captured, ghosts_never_push_out_records)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-
-	fixture_capture(store, true);
 	for (uint32_t i = 1; i <= TS_WAYS; i++)
-		fixture_publish(store, fixture_key(7, i), 100, (int)i);
-	fixture_capture(store, false);
-	expect_pass(fixture_take(store, fixture_key(7, 99)), TS_REASON_ALONE);
+		fixture_publish(joined.a, fixture_key(7, i), 100, (int)i);
+	fixture_capture(joined.a, false);
+	expect_pass(fixture_take(joined.a, fixture_key(7, 99)), TS_REASON_ALONE);
 	for (uint32_t i = 1; i <= TS_WAYS; i++)
-		cr_expect(fixture_hits(store, fixture_key(7, i), 100, (int)i));
+		cr_expect(fixture_hits(joined.a, fixture_key(7, i), 100, (int)i));
 }
 
-Test(share, a_late_store_of_a_place_does_no_harm)
+Test(share_pair, a_late_store_of_a_place_does_no_harm)
 {
-	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
 	void *buffer;
 
 	/* What a producer stopped between its look at the claim and R1 does when it wakes. */
-	fixture_capture(one, true);
-	fixture_publish(one, fixture_key(1, 1), 100, 1);
-	struct ts_take claim = fixture_take(one, fixture_key(1, 2));
-	cr_assert(eq(int, ts_claim_reserve(one, &claim.claim, 100, &buffer), 0));
-	uint64_t late = ts_where_pack(claim.claim.offset, (uint32_t)one->windows[0].segment,
-		one->windows[0].generation);
-	cr_assert(eq(int, ts_claim_publish(one, &claim.claim, 100, 1), 0));
+	fixture_publish(joined.a, fixture_key(1, 1), 100, 1);
+	struct ts_take claim = fixture_take(joined.a, fixture_key(1, 2));
+	cr_assert(eq(int, ts_claim_reserve(joined.a, &claim.claim, 100, &buffer), 0));
+	uint64_t late = ts_where_pack(claim.claim.offset,
+		(uint32_t)joined.a->windows[0].segment, joined.a->windows[0].generation);
+	cr_assert(eq(int, ts_claim_publish(joined.a, &claim.claim, 100, 1), 0));
 	for (uint32_t i = 0; i < TS_WAYS; i++) {
-		struct ts_entry *entry = &two->entries[1 * TS_WAYS + i];
+		struct ts_entry *entry = &joined.b->entries[1 * TS_WAYS + i];
 		if (ts_entry_state(entry->word) == TS_ENTRY_READY &&
 			ts_entry_tag(entry->word) == 1)
 			ts_write_release(&entry->where, late);
 	}
-	cr_expect(not(fixture_hits(two, fixture_key(1, 1), 100, 1)), "a miss, not other bytes");
-	fixture_publish(two, fixture_key(1, 1), 100, 3);
-	cr_expect(fixture_hits(two, fixture_key(1, 1), 100, 3));
+	cr_expect(not(fixture_hits(joined.b, fixture_key(1, 1), 100, 1)),
+		"a miss, not other bytes");
+	fixture_publish(joined.b, fixture_key(1, 1), 100, 3);
+	cr_expect(fixture_hits(joined.b, fixture_key(1, 1), 100, 3));
 }
 
-Test(share, garbage_in_the_directory_is_a_miss)
+Test(share_captured, garbage_in_the_directory_is_a_miss)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	uint64_t random = 88172645463325252u;
 
-	fixture_capture(store, true);
-	fixture_publish(store, fixture_key(7, 1), 1000, 1);
+	fixture_publish(joined.a, fixture_key(7, 1), 1000, 1);
 	for (int i = 0; i < 20000; i++) {
 		random ^= random << 13;
 		random ^= random >> 7;
 		random ^= random << 17;
-		struct ts_entry *entry = &store->entries[7 * TS_WAYS + (unsigned)i % TS_WAYS];
+		struct ts_entry *entry =
+			&joined.a->entries[7 * TS_WAYS + (unsigned)i % TS_WAYS];
 		uint64_t state = i % 3 ? TS_ENTRY_READY : random % 8;
 		ts_write_relaxed(&entry->word,
 			ts_entry_pack((enum ts_entry_state)state, random % 1024, 5, 1 + i % 2));
 		ts_write_relaxed(
 			&entry->where, i % 2 ? random : random & ~UINT64_C(0x3ffffffff));
-		struct ts_take take = fixture_take(store, fixture_key(7, 1 + (unsigned)i % 2));
+		struct ts_take take =
+			fixture_take(joined.a, fixture_key(7, 1 + (unsigned)i % 2));
 		if (take.verdict == TS_HIT)
-			ts_lease_release(store, &take.lease);
+			ts_lease_release(joined.a, &take.lease);
 		else if (take.verdict == TS_CLAIM)
-			ts_claim_abandon(store, &take.claim);
+			ts_claim_abandon(joined.a, &take.claim);
 	}
 	for (uint32_t i = 0; i < TS_LEASES; i++)
-		cr_expect(eq(u64, store->members[store->member].lease[i], 0));
+		cr_expect(eq(u64, joined.a->members[joined.a->member].lease[i], 0));
 }
 
-Test(share, a_record_of_a_dataset_that_is_off_is_no_hit_under_another_label)
+Test(share_captured, a_record_of_a_dataset_that_is_off_is_no_hit_under_another_label)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
 	struct ts_key key = fixture_key(3, 3);
 	struct ts_take take;
 
-	fixture_capture(store, true);
-	fixture_publish(store, key, 1000, 7); /* dataset 0 */
-	ts_store_take(store, &key, 1, TS_KIND_PIXELS, &take);
+	fixture_publish(joined.a, key, 1000, 7); /* dataset 0 */
+	ts_store_take(joined.a, &key, 1, TS_KIND_PIXELS, &take);
 	cr_assert(eq(int, take.verdict, TS_HIT));
-	ts_lease_release(store, &take.lease);
+	ts_lease_release(joined.a, &take.lease);
 
-	ts_write_relaxed(&ts_ledger_dataset(ts_store_ledger(store), 0)->off, 1);
-	ts_store_take(store, &key, 1, TS_KIND_PIXELS, &take);
+	ts_write_relaxed(&ts_ledger_dataset(ts_store_ledger(joined.a), 0)->off, 1);
+	ts_store_take(joined.a, &key, 1, TS_KIND_PIXELS, &take);
 	cr_expect(eq(int, take.verdict, TS_PASS));
 	cr_expect(eq(int, take.reason, TS_REASON_DATASET_OFF));
 }

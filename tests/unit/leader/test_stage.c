@@ -7,17 +7,9 @@
 #include "leader/files/names.h"
 #include "shim/hash.h"
 
-#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 TestSuite(stage, .init = fixture_stage_init, .fini = fixture_stage_finish, .timeout = 60);
 
@@ -58,32 +50,32 @@ Test(stage, a_changed_file_is_a_new_file)
 	close(new);
 }
 
-Test(stage, what_changes_after_its_open_is_not_copied)
-{
-	struct ts_stage_copy copy;
-	int fd = open(fixture_files.path, O_RDONLY);
-
-	cr_assert(eq(int, fstat(fd, &fixture_files.was), 0));
-	fixture_write_file('b', BYTES + 1);
-	struct ts_stage_source source = {
-		.fd = fd, .stat = &fixture_files.was, .path = fixture_files.path};
-	cr_expect(eq(
-		int, ts_stage_open(fixture_files.stage, &source, O_RDONLY, 0, &copy), -ESTALE));
-	cr_expect(fixture_name_of_copy() == NULL, "nothing stays");
-	cr_expect(eq(u64, fixture_used(), 0));
-	close(fd);
-}
-
-/* Open with attributes that the kernel may still tell, of what the file was before. */
-static int open_stale(const struct stat *before)
+/* The copy of the open file @fd, closed here, with attributes that it had before. */
+static int open_copy_of(int fd, const struct stat *before)
 {
 	struct ts_stage_copy copy = {.fd = -1};
-	int fd = open(fixture_files.path, O_RDONLY);
 	struct ts_stage_source source = {.fd = fd, .stat = before, .path = fixture_files.path};
 	int r = ts_stage_open(fixture_files.stage, &source, O_RDONLY, 0, &copy);
 
 	close(fd);
 	return r < 0 ? r : copy.fd;
+}
+
+/* As a kernel has them that asked a moment ago. */
+static int open_stale(const struct stat *before)
+{
+	return open_copy_of(open(fixture_files.path, O_RDONLY), before);
+}
+
+Test(stage, what_changes_after_its_open_is_not_copied)
+{
+	int fd = open(fixture_files.path, O_RDONLY);
+
+	cr_assert(eq(int, fstat(fd, &fixture_files.was), 0));
+	fixture_write_file('b', BYTES + 1);
+	cr_expect(eq(int, open_copy_of(fd, &fixture_files.was), -ESTALE));
+	cr_expect(fixture_name_of_copy() == NULL, "nothing stays");
+	cr_expect(eq(u64, fixture_used(), 0));
 }
 
 Test(stage, whoever_is_given_a_copy_first_asks_whether_it_is_still_true)
@@ -164,18 +156,13 @@ Test(stage, the_lock_of_a_removed_part_is_worth_nothing)
 
 Test(stage, a_file_without_its_name_is_not_copied)
 {
-	struct ts_stage_copy copy;
 	int fd = open(fixture_files.path, O_RDONLY);
 
 	unlink(fixture_files.path);
 	fixture_write_file('b', BYTES);
 	cr_assert(eq(int, fstat(fd, &fixture_files.was), 0));
-	struct ts_stage_source source = {
-		.fd = fd, .stat = &fixture_files.was, .path = fixture_files.path};
-	cr_expect(eq(
-		int, ts_stage_open(fixture_files.stage, &source, O_RDONLY, 0, &copy), -ESTALE));
+	cr_expect(eq(int, open_copy_of(fd, &fixture_files.was), -ESTALE));
 	cr_expect(eq(u64, fixture_used(), 0));
-	close(fd);
 }
 
 Test(stage, large_files_are_left_to_others)
@@ -311,41 +298,35 @@ Test(stage, a_file_that_is_no_copy_is_not_given_out)
 	unlink(name);
 }
 
-Test(stage, inodes_that_come_back_are_nobodys)
+/* Whether the index has this one as a copy. */
+static bool is_found(struct stat copy)
 {
 	struct ts_stage_attributes original;
-	struct stat copy;
+	char name[PATH_MAX];
+
+	return ts_stage_index_find(&fixture_files.stage->index, &copy, &original, name);
+}
+
+Test(stage, inodes_that_come_back_are_nobodys)
+{
+	struct stat copies[6];
 	int fd = fixture_open_copy(0, NULL);
 
-	cr_assert(eq(int, fstat(fd, &copy), 0));
-	cr_expect(ts_stage_index_find(&fixture_files.stage->index, &copy, &original, NULL));
-	copy.st_mtim.tv_nsec ^= 1;
-	cr_expect(
-		not(ts_stage_index_find(&fixture_files.stage->index, &copy, &original, NULL)));
-	copy.st_mtim.tv_nsec ^= 1;
-	copy.st_mtim.tv_sec ^= 1;
-	cr_expect(
-		not(ts_stage_index_find(&fixture_files.stage->index, &copy, &original, NULL)));
-	copy.st_mtim.tv_sec ^= 1;
-	copy.st_size++;
-	cr_expect(
-		not(ts_stage_index_find(&fixture_files.stage->index, &copy, &original, NULL)));
-	copy.st_size--;
-	copy.st_dev ^= 1;
-	cr_expect(
-		not(ts_stage_index_find(&fixture_files.stage->index, &copy, &original, NULL)));
-	copy.st_dev ^= 1;
-	copy.st_mode = S_IFREG | 0600;
-	cr_expect(
-		not(ts_stage_index_find(&fixture_files.stage->index, &copy, &original, NULL)));
+	for (size_t i = 0; i < TS_ARRAY_SIZE(copies); i++)
+		cr_assert(eq(int, fstat(fd, &copies[i]), 0));
+	copies[1].st_mtim.tv_nsec ^= 1;
+	copies[2].st_mtim.tv_sec ^= 1;
+	copies[3].st_size++;
+	copies[4].st_dev ^= 1;
+	copies[5].st_mode = S_IFREG | 0600;
+	for (size_t i = 0; i < TS_ARRAY_SIZE(copies); i++)
+		cr_expect(eq(int, is_found(copies[i]), i == 0), "%zu", i);
 	close(fd);
 }
 
 /* Whatever stands in the index, looking something up stays within it. */
 Test(stage, a_damaged_index_finds_nothing)
 {
-	struct ts_stage_attributes original;
-	char name[PATH_MAX];
 	struct stat copy;
 	int fd = fixture_open_copy(0, NULL);
 	uint64_t *words = (uint64_t *)((char *)fixture_files.stage->index.head + TS_PAGE_BYTES);
@@ -361,18 +342,15 @@ Test(stage, a_damaged_index_finds_nothing)
 	uint64_t right = words[2 * at + 1];
 	for (size_t i = 0; i < TS_ARRAY_SIZE(wrong); i++) {
 		words[2 * at + 1] = wrong[i];
-		cr_expect(not(ts_stage_index_find(
-			&fixture_files.stage->index, &copy, &original, name)));
+		cr_expect(not(is_found(copy)), "%zu", i);
 	}
 	words[2 * at + 1] = right;
 	struct ts_stage_row *row =
 		(struct ts_stage_row *)((char *)fixture_files.stage->index.head + right);
 	row->path_bytes = PATH_MAX;
-	cr_expect(
-		not(ts_stage_index_find(&fixture_files.stage->index, &copy, &original, name)));
+	cr_expect(not(is_found(copy)));
 	row->path_bytes = UINT64_MAX;
-	cr_expect(
-		not(ts_stage_index_find(&fixture_files.stage->index, &copy, &original, name)));
+	cr_expect(not(is_found(copy)));
 	close(fd);
 }
 
@@ -576,14 +554,16 @@ static size_t contents(char **ret_data)
 	return (size_t)st.st_size;
 }
 
-/* Let the header be right for what is behind it, whatever that is. */
-static void seal(char *data, size_t bytes)
+/* Use @data, with a header that is right for what is behind it, whatever that is. */
+static int64_t use_sealed(char *data, size_t bytes)
 {
 	struct header *header = (struct header *)data;
 
 	header->bytes = bytes - sizeof(*header);
 	header->entries = ts_hash128(data + sizeof(*header), header->bytes);
 	header->check = ts_hash64(header, offsetof(struct header, check));
+	put(data, bytes);
+	return use(false);
 }
 
 Test(stage_listing, one_makes_it_and_others_use_it)
@@ -609,23 +589,20 @@ Test(stage_listing, one_makes_it_and_others_use_it)
 Test(stage_listing, what_it_is_not_of)
 {
 	int64_t made = use(true);
-	const struct stat before = was;
+	struct stat others[] = {was, was, was, was};
 
+	others[0].st_ino++;
+	others[1].st_mtim.tv_nsec ^= 1;
+	others[2].st_ctim.tv_sec++;
+	others[3].st_size++;
+	for (size_t i = 0; i < TS_ARRAY_SIZE(others); i++) {
+		directory.stat = &others[i];
+		cr_expect(eq(i64, use(false), -EPERM), "another or changed directory, %zu", i);
+	}
+	directory.stat = &was;
 	directory.rights = 2;
 	cr_expect(eq(i64, use(false), -EPERM), "other rights");
 	directory.rights = 1;
-	was.st_ino++;
-	cr_expect(eq(i64, use(false), -EPERM), "another directory");
-	was = before;
-	was.st_mtim.tv_nsec ^= 1;
-	cr_expect(eq(i64, use(false), -EPERM), "it has changed");
-	was = before;
-	was.st_ctim.tv_sec++;
-	cr_expect(eq(i64, use(false), -EPERM));
-	was = before;
-	was.st_size++;
-	cr_expect(eq(i64, use(false), -EPERM));
-	was = before;
 	directory.path = "/somewhere/else";
 	cr_expect(eq(i64, use(false), -EPERM));
 	directory.path = place;
@@ -732,28 +709,17 @@ Test(stage_listing, entries_are_checked)
 		memcpy(bad, data, bytes);
 		memcpy(bad + sizeof(struct header) + wrong[i].at, &wrong[i].value,
 			wrong[i].bytes);
-		seal(bad, bytes);
-		put(bad, bytes);
-		cr_expect(eq(i64, use(false), -EPERM), "%zu", i);
+		cr_expect(eq(i64, use_sealed(bad, bytes), -EPERM), "%zu", i);
 	}
 	/* The last one without the end of its name, and cut. */
 	memcpy(bad, data, bytes);
 	memset(bad + bytes - 24, 'x', 24);
-	seal(bad, bytes);
-	put(bad, bytes);
-	cr_expect(eq(i64, use(false), -EPERM));
+	cr_expect(eq(i64, use_sealed(bad, bytes), -EPERM));
 	memcpy(bad, data, bytes);
-	seal(bad, bytes - 8);
-	put(bad, bytes - 8);
-	cr_expect(eq(i64, use(false), -EPERM));
-	/* What seal() makes of the right ones is right. */
-	memcpy(bad, data, bytes);
-	seal(bad, bytes);
-	put(bad, bytes);
-	cr_expect(eq(i64, use(false), made));
+	cr_expect(eq(i64, use_sealed(bad, bytes - 8), -EPERM));
+	cr_expect(eq(i64, use_sealed(bad, bytes), made), "the right ones are right");
 	/* Without entries it says that it was too large to be made. */
-	seal(bad, sizeof(struct header));
-	put(bad, sizeof(struct header));
+	(void)use_sealed(bad, sizeof(struct header));
 	cr_expect(eq(i64, use(true), -EFBIG));
 	free(bad);
 	free(data);

@@ -8,16 +8,9 @@
 #include "shim/sys.h"
 #include "leader/files/remote.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define SECONDS 600u
 
@@ -335,11 +328,26 @@ static void *serve(void *context)
 	return NULL;
 }
 
-static void begin(struct desk *desk)
+static void begin_doing(struct desk *desk, void *(*what)(void *desk))
 {
 	ts_write_release(
 		&fixture_files.stage->mail.table->helper, ts_process_id(getpid(), false));
-	cr_assert(eq(int, pthread_create(&desk->thread, NULL, serve, desk), 0));
+	cr_assert(eq(int, pthread_create(&desk->thread, NULL, what, desk), 0));
+}
+
+static void begin(struct desk *desk)
+{
+	begin_doing(desk, serve);
+}
+
+/* Open the copy while the helper does what @desk says. */
+static int open_beside(struct desk *desk, bool *ret_fetched)
+{
+	begin(desk);
+	int fd = fixture_open_copy(0, ret_fetched);
+	pthread_join(desk->thread, NULL);
+	cr_expect(eq(u32, desk->done, desk->count));
+	return fd;
 }
 
 static void end(struct desk *desk)
@@ -362,9 +370,7 @@ Test(others, what_another_node_has_is_not_read_here)
 	struct desk desk = {.answer = TS_MAIL_SAYS_GOT, .bytes = "z", .count = 1};
 	bool fetched = true;
 
-	begin(&desk);
-	int fd = fixture_open_copy(0, &fetched);
-	end(&desk);
+	int fd = open_beside(&desk, &fetched);
 	/* Other bytes than the file's, so they are the helper's. */
 	cr_expect(fixture_holds(fd, 'z', BYTES));
 	cr_expect(eq(int, fetched, false));
@@ -378,9 +384,7 @@ Test(others, what_was_won_is_handed_over)
 	struct desk desk = {.answer = TS_MAIL_SAYS_WON, .count = 2};
 	bool fetched = false;
 
-	begin(&desk);
-	int fd = fixture_open_copy(0, &fetched);
-	end(&desk);
+	int fd = open_beside(&desk, &fetched);
 	cr_expect(fixture_holds(fd, 'a', BYTES) && fetched);
 	cr_expect(eq(u32, desk.requests[1].kind, TS_MAIL_STORE));
 	cr_expect(eq(u64, desk.requests[1].bytes, BYTES));
@@ -394,13 +398,9 @@ Test(others, a_name_is_of_path_size_and_times)
 {
 	struct desk one = {.answer = TS_MAIL_SAYS_NONE, .count = 1}, two = one;
 
-	begin(&one);
-	close(fixture_open_copy(0, NULL));
-	end(&one);
+	close(open_beside(&one, NULL));
 	fixture_write_file('b', BYTES);
-	begin(&two);
-	close(fixture_open_copy(0, NULL));
-	end(&two);
+	close(open_beside(&two, NULL));
 	cr_expect(memcmp(&one.requests[0].name, &two.requests[0].name,
 			  sizeof(one.requests[0].name)) != 0);
 }
@@ -411,9 +411,7 @@ Test(others, every_other_answer_means_the_storage)
 		struct desk desk = {.answer = (enum ts_mail_answer)answer, .count = 1};
 		bool fetched = false;
 		fixture_write_file((char)('a' + answer), BYTES);
-		begin(&desk);
-		int fd = fixture_open_copy(0, &fetched);
-		end(&desk);
+		int fd = open_beside(&desk, &fetched);
 		cr_expect(fixture_holds(fd, (char)('a' + answer), BYTES) && fetched);
 		close(fd);
 		expect_no_request();
@@ -441,9 +439,7 @@ Test(others, what_was_won_and_has_changed_is_returned)
 {
 	struct desk desk = {.answer = TS_MAIL_SAYS_WON, .count = 1}, after = {.count = 1};
 
-	ts_write_release(
-		&fixture_files.stage->mail.table->helper, ts_process_id(getpid(), false));
-	cr_assert(eq(int, pthread_create(&desk.thread, NULL, serve_and_change, &desk), 0));
+	begin_doing(&desk, serve_and_change);
 	cr_expect(eq(int, fixture_open_copy(0, NULL), -ESTALE));
 	end(&desk);
 	begin(&after);
@@ -459,9 +455,7 @@ Test(others, a_request_that_was_left_begins_another_file)
 	bool fetched = false;
 	struct stat copy;
 
-	begin(&desk);
-	int fd = fixture_open_copy(0, &fetched);
-	end(&desk);
+	int fd = open_beside(&desk, &fetched);
 	cr_expect(fixture_holds(fd, 'a', BYTES) && fetched);
 	cr_assert(eq(int, fstat(fd, &copy), 0));
 	cr_expect(ne(u64, (uint64_t)copy.st_ino, desk.requests[0].inode));
@@ -497,9 +491,8 @@ Test(others, a_killed_maker_gives_back_what_it_had_won)
 		bool fetched = false;
 		fixture_write_file((char)('a' + i), BYTES);
 		begin(&desk);
-		int status = fixture_fork(die_making, (void *)points[i]);
+		bool is_killed = fixture_is_killed(die_making, (void *)points[i]);
 		end(&desk);
-		bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 		cr_assert(is_killed, "%s", points[i]);
 		ts_mail_sweep(&fixture_files.stage->mail, count_returned, &returned);
 		cr_expect(eq(u32, returned, 1), "%s", points[i]);
@@ -507,9 +500,7 @@ Test(others, a_killed_maker_gives_back_what_it_had_won)
 		desk = (struct desk){.answer = TS_MAIL_SAYS_GOT,
 			.bytes = "z",
 			.count = i + 1 < TS_ARRAY_SIZE(points)};
-		begin(&desk);
-		int fd = fixture_open_copy(0, &fetched);
-		end(&desk);
+		int fd = open_beside(&desk, &fetched);
 		cr_expect(fixture_holds(fd, desk.count ? 'z' : (char)('a' + i), BYTES), "%s",
 			points[i]);
 		close(fd);

@@ -8,13 +8,7 @@
 #include "shim/identity.h"
 #include "tests/unit/valgrind.h"
 
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define LARGE  (TS_STAGER_CHUNK * 2 + 100)
 #define BEYOND ((UINT64_C(1) << 32) + TS_STAGER_CHUNK + 5)

@@ -3,22 +3,23 @@
 #include "../clock.h"
 #include "fixture.h"
 
-#include <signal.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #define MS UINT64_C(1000000)
 
-/* One sleep of who waits (leader/ring/claims.c). */
+/* One sleep of a waiter (leader/ring/claims.c). */
 #define SLICE (5 * MS)
 
-/* Time passes only in the sleeps of who waits, so what passes can be said exactly. */
+/* What is waited for; the claim of joined.a on it; what joined.b, the waiter, has found. */
+static struct ts_key key;
+static struct ts_take claim, busy;
+static struct ts_patience patience;
+static void *buffer;
+
+/* Time passes only in the sleeps of a waiter, so what passes can be said exactly. */
 static void begin(void)
 {
-	fixture_init();
+	fixture_pair_init();
 	clock_begin();
+	key = fixture_key(1, 1);
 }
 
 static void finish(void)
@@ -31,188 +32,143 @@ static void finish(void)
  * limit that ends before one that was set earlier, and LeakSanitizer sees it. */
 TestSuite(wait, .init = begin, .fini = finish, .timeout = 60);
 
+static void find_it_busy(void)
+{
+	busy = fixture_take(joined.b, key);
+	cr_assert(eq(int, busy.verdict, TS_BUSY));
+}
+
+/* joined.a has the claim, and joined.b is about to wait. */
+static void claim_and_find_it_busy(uint32_t number)
+{
+	key = fixture_key(number, number);
+	claim = fixture_take(joined.a, key);
+	find_it_busy();
+}
+
+static void publish_claim(void)
+{
+	memset(buffer, 5, 100);
+	cr_assert(eq(int, ts_claim_publish(joined.a, &claim.claim, 100, 1), 0));
+}
+
+/* What the waiter got is a hit with these bytes. */
+static void expect_hit(int value)
+{
+	cr_assert(eq(int, busy.verdict, TS_HIT));
+	cr_expect(eq(int, *(const char *)busy.lease.data, value));
+	ts_lease_release(joined.b, &busy.lease);
+}
+
+/* What it got is the claim, this long after the beginning. */
+static void expect_claim(uint64_t passed_ns)
+{
+	cr_assert(eq(int, busy.verdict, TS_CLAIM));
+	cr_expect(eq(u64, clock_passed(), passed_ns));
+	ts_claim_abandon(joined.b, &busy.claim);
+}
+
+static void wait_for(uint64_t timeout_ns)
+{
+	ts_store_wait(joined.b, &key, timeout_ns, &(struct ts_patience){0}, &busy);
+}
+
+static void wait_a_moment(uint64_t timeout_ns)
+{
+	ts_store_wait_a_moment(joined.b, &key, timeout_ns, &patience, &busy);
+}
+
 Test(wait, wait_ends_with_the_record)
 {
-	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
-	struct ts_key key = fixture_key(1, 1);
-	void *buffer;
-
-	fixture_capture(one, true);
-	struct ts_take claim = fixture_take(one, key), busy = fixture_take(two, key);
-	cr_assert(eq(int, busy.verdict, TS_BUSY));
-	cr_assert(eq(int, ts_claim_reserve(one, &claim.claim, 100, &buffer), 0));
-	memset(buffer, 5, 100);
-	cr_assert(eq(int, ts_claim_publish(one, &claim.claim, 100, 1), 0));
-	ts_store_wait(two, &key, 1000 * MS, &(struct ts_patience){0}, &busy);
-	cr_assert(eq(int, busy.verdict, TS_HIT));
-	cr_expect(eq(int, *(const char *)busy.lease.data, 5));
-	ts_lease_release(two, &busy.lease);
+	claim_and_find_it_busy(1);
+	cr_assert(eq(int, ts_claim_reserve(joined.a, &claim.claim, 100, &buffer), 0));
+	publish_claim();
+	wait_for(1000 * MS);
+	expect_hit(5);
 }
 
 Test(wait, a_moment_ends_with_the_record_or_without_it)
 {
-	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
-	struct ts_key key = fixture_key(1, 1), other = fixture_key(2, 2);
-	struct ts_patience patience = {0};
-	void *buffer;
-
-	fixture_capture(one, true);
-	struct ts_take claim = fixture_take(one, key), busy = fixture_take(two, key);
-	cr_assert(eq(int, ts_claim_reserve(one, &claim.claim, 100, &buffer), 0));
+	claim_and_find_it_busy(1);
+	cr_assert(eq(int, ts_claim_reserve(joined.a, &claim.claim, 100, &buffer), 0));
 	for (int i = 0; i < 100; i++) { /* no take-over before the deadline */
-		ts_store_wait_a_moment(two, &key, 30000 * MS, &patience, &busy);
+		wait_a_moment(30000 * MS);
 		cr_assert(eq(int, busy.verdict, TS_BUSY));
 	}
-	memset(buffer, 5, 100);
-	cr_assert(eq(int, ts_claim_publish(one, &claim.claim, 100, 1), 0));
-	cr_expect(eq(u64, clock_passed(), 100 * SLICE));
+	publish_claim();
 	cr_expect(eq(u64, patience.waited_ns, 100 * SLICE));
-	ts_store_wait_a_moment(two, &key, 30000 * MS, &patience, &busy);
-	cr_assert(eq(int, busy.verdict, TS_HIT));
+	wait_a_moment(30000 * MS);
+	expect_hit(5);
 	cr_expect(eq(u64, clock_passed(), 100 * SLICE), "nobody slept");
-	ts_lease_release(two, &busy.lease);
 
-	claim = fixture_take(one, other);
-	busy = fixture_take(two, other);
-	cr_assert(eq(int, busy.verdict, TS_BUSY));
-	ts_claim_abandon(one, &claim.claim);
-	ts_store_wait_a_moment(two, &other, 30000 * MS, &patience, &busy);
-	cr_expect(eq(int, busy.verdict, TS_CLAIM));
-	ts_claim_abandon(two, &busy.claim);
+	claim_and_find_it_busy(2);
+	ts_claim_abandon(joined.a, &claim.claim);
+	wait_a_moment(30000 * MS);
+	expect_claim(100 * SLICE);
 }
-
-static struct {
-	struct ts_store *store;
-	struct ts_take take;
-} given_up;
 
 static void give_up(void *unused)
 {
 	(void)unused;
-	ts_claim_abandon(given_up.store, &given_up.take.claim);
+	ts_claim_abandon(joined.a, &claim.claim);
 }
 
 /* What nobody else here has asked for, somebody outside has. */
-static enum ts_verdict wait_for_who_gives_up(struct ts_store *two, uint32_t number, bool wants)
+static enum ts_verdict wait_for_who_gives_up(uint32_t number, bool wants)
 {
-	struct ts_key key = fixture_key(number, number);
-	struct ts_take busy;
-
-	ts_store_want(given_up.store, TS_KIND_PIXELS, true);
-	ts_store_want(two, TS_KIND_PIXELS, wants);
-	ts_store_take(given_up.store, &key, 0, TS_KIND_PIXELS, &given_up.take);
-	cr_assert(eq(int, given_up.take.verdict, TS_CLAIM));
-	ts_store_take(two, &key, 0, TS_KIND_PIXELS, &busy);
-	cr_assert(eq(int, busy.verdict, TS_BUSY));
+	fixture_capture(joined.a, false);
+	ts_store_want(joined.a, TS_KIND_PIXELS, true);
+	ts_store_want(joined.b, TS_KIND_PIXELS, wants);
+	claim_and_find_it_busy(number);
 	clock_at(clock_passed() + 20 * MS, give_up, NULL);
-	ts_store_wait(two, &key, 1000 * MS, &(struct ts_patience){0}, &busy);
+	wait_for(1000 * MS);
 	if (busy.verdict == TS_CLAIM)
-		ts_claim_abandon(two, &busy.claim);
+		ts_claim_abandon(joined.b, &busy.claim);
 	return busy.verdict;
 }
 
 Test(wait, who_wants_what_is_given_up_claims_it)
 {
-	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
-
-	given_up.store = one;
-	cr_expect(eq(int, wait_for_who_gives_up(two, 1, true), TS_CLAIM));
-	cr_expect(eq(int, wait_for_who_gives_up(two, 2, false), TS_PASS));
+	cr_expect(eq(int, wait_for_who_gives_up(1, true), TS_CLAIM));
+	cr_expect(eq(int, wait_for_who_gives_up(2, false), TS_PASS));
 }
 
 Test(wait, wait_takes_over_at_the_deadline_and_the_old_owner_loses)
 {
-	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
-	struct ts_key key = fixture_key(1, 1);
-	void *buffer, *other;
+	void *other;
 
-	fixture_capture(one, true);
-	struct ts_take claim = fixture_take(one, key), busy = fixture_take(two, key);
-	cr_assert(eq(int, ts_claim_reserve(one, &claim.claim, 100, &buffer), 0));
-	ts_store_wait(two, &key, 33 * MS, &(struct ts_patience){0}, &busy);
+	claim_and_find_it_busy(1);
+	cr_assert(eq(int, ts_claim_reserve(joined.a, &claim.claim, 100, &buffer), 0));
+	wait_for(33 * MS);
 	cr_expect(eq(u64, clock_passed(), 33 * MS));
 	cr_assert(eq(int, busy.verdict, TS_CLAIM));
-	cr_assert(eq(int, ts_claim_reserve(two, &busy.claim, 100, &other), 0));
+	cr_assert(eq(int, ts_claim_reserve(joined.b, &busy.claim, 100, &other), 0));
 	memset(other, 2, 100);
 	memset(buffer, 1, 100); /* memory stays the old owner's */
-	cr_expect(eq(int, ts_claim_publish(one, &claim.claim, 100, 1), -ESTALE));
-	cr_assert(eq(int, ts_claim_publish(two, &busy.claim, 100, 1), 0));
-	cr_expect(fixture_hits(one, key, 100, 2));
+	cr_expect(eq(int, ts_claim_publish(joined.a, &claim.claim, 100, 1), -ESTALE));
+	cr_assert(eq(int, ts_claim_publish(joined.b, &busy.claim, 100, 1), 0));
+	cr_expect(fixture_hits(joined.a, key, 100, 2));
 }
 
 Test(wait, moments_count_towards_the_deadline)
 {
-	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
-	struct ts_key key = fixture_key(1, 1), other = fixture_key(2, 2);
-	struct ts_patience patience = {0};
-
-	fixture_capture(one, true);
-	struct ts_take claim = fixture_take(one, key), busy = fixture_take(two, key);
-	cr_assert(eq(int, busy.verdict, TS_BUSY));
+	claim_and_find_it_busy(1);
 	for (int i = 0; i < 6; i++) {
-		ts_store_wait_a_moment(two, &key, 6 * SLICE, &patience, &busy);
+		wait_a_moment(6 * SLICE);
 		cr_assert(eq(int, busy.verdict, TS_BUSY));
 	}
-	ts_store_wait_a_moment(two, &key, 6 * SLICE, &patience, &busy);
-	cr_assert(eq(int, busy.verdict, TS_CLAIM));
-	cr_expect(eq(u64, clock_passed(), 6 * SLICE));
-	ts_claim_abandon(two, &busy.claim);
-	ts_claim_abandon(one, &claim.claim);
+	wait_a_moment(6 * SLICE);
+	expect_claim(6 * SLICE);
+	ts_claim_abandon(joined.a, &claim.claim);
 
 	/* What was waited for one claim is nothing that was waited for the next. */
-	claim = fixture_take(one, other);
-	busy = fixture_take(two, other);
-	ts_store_wait_a_moment(two, &other, 30000 * MS, &patience, &busy);
+	claim_and_find_it_busy(2);
+	wait_a_moment(30000 * MS);
 	cr_assert(eq(int, busy.verdict, TS_BUSY));
 	cr_expect(eq(u64, patience.waited_ns, SLICE));
-	ts_store_wait(two, &other, 1000 * MS, &patience, &busy);
-	cr_assert(eq(int, busy.verdict, TS_CLAIM));
-	cr_expect(eq(u64, clock_passed(), 6 * SLICE + 1000 * MS));
-	ts_claim_abandon(two, &busy.claim);
-	ts_claim_abandon(one, &claim.claim);
-}
-
-static int claim_and_die(void *context)
-{
-	struct ts_store *store = fixture_attach(JOB_A);
-	struct ts_take take = fixture_take(store, *(struct ts_key *)context);
-	void *buffer;
-
-	if (take.verdict != TS_CLAIM || ts_claim_reserve(store, &take.claim, 100, &buffer) != 0)
-		return 1;
-	raise(SIGKILL);
-	return 1;
-}
-
-Test(wait, a_dead_owner_is_noticed_in_a_moment)
-{
-	struct ts_store *store = fixture_attach(JOB_B);
-	struct ts_key key = fixture_key(1, 1);
-	struct ts_patience patience = {0};
-
-	fixture_capture(store, true);
-	cr_assert(eq(int, WTERMSIG(fixture_fork(claim_and_die, &key)), SIGKILL));
-	struct ts_take busy = fixture_take(store, key);
-	cr_assert(eq(int, busy.verdict, TS_BUSY));
-	ts_store_wait_a_moment(store, &key, 30000 * MS, &patience, &busy);
-	cr_assert(eq(int, busy.verdict, TS_CLAIM));
-	cr_expect(eq(u64, clock_passed(), SLICE));
-	ts_claim_abandon(store, &busy.claim);
-}
-
-Test(wait, a_dead_owner_is_noticed_long_before_the_deadline)
-{
-	struct ts_store *store = fixture_attach(JOB_B);
-	struct ts_key key = fixture_key(1, 1);
-
-	fixture_capture(store, true);
-	cr_assert(eq(int, WTERMSIG(fixture_fork(claim_and_die, &key)), SIGKILL));
-	struct ts_take busy = fixture_take(store, key);
-	cr_assert(eq(int, busy.verdict, TS_BUSY));
-	ts_store_wait(store, &key, 10000 * MS, &(struct ts_patience){0}, &busy);
-	cr_expect(eq(u64, clock_passed(), SLICE));
-	cr_expect(eq(int, busy.verdict, TS_CLAIM));
-	ts_claim_abandon(store, &busy.claim);
+	ts_store_wait(joined.b, &key, 1000 * MS, &patience, &busy);
+	expect_claim(6 * SLICE + 1000 * MS);
+	ts_claim_abandon(joined.a, &claim.claim);
 }
 
 /* ---- owners in other processes ---------------------------------------------------------- */
@@ -222,124 +178,120 @@ Test(wait, a_dead_owner_is_noticed_long_before_the_deadline)
 
 /* A child that has a claim, and publishes when it is let. */
 struct producer {
-	struct ts_key key;
 	int value;  /* of the bytes */
 	bool waits; /* for the right, which somebody else has */
-	int let;    /* closed: it may publish */
-	pid_t pid;
+	struct fixture_child child;
+	struct ts_store *store;
+	struct ts_take take;
+	void *buffer;
 };
 
-static int produce(const struct producer *as, int said, int may)
+static void *win(void *context)
 {
-	struct ts_store *store = fixture_attach(JOB_A);
-	struct ts_take take = fixture_take(store, as->key);
-	void *buffer;
-	char end;
+	struct producer *as = context;
 
-	if (take.verdict == TS_BUSY && as->waits)
-		ts_store_wait(store, &as->key, 50 * MS, &(struct ts_patience){0}, &take);
-	if (take.verdict != TS_CLAIM ||
-		ts_claim_reserve(store, &take.claim, 100, &buffer) != 0 ||
-		write(said, "", 1) != 1 || read(may, &end, 1) != 0)
-		return 1;
-	memset(buffer, as->value, 100);
-	return ts_claim_publish(store, &take.claim, 100, 1) == 0 ? 0 : 2;
+	as->store = fixture_attach(JOB_A);
+	as->take = fixture_take(as->store, key);
+	if (as->take.verdict == TS_BUSY && as->waits)
+		ts_store_wait(as->store, &key, 50 * MS, &patience, &as->take);
+	bool has_room = as->take.verdict == TS_CLAIM &&
+			ts_claim_reserve(as->store, &as->take.claim, 100, &as->buffer) == 0;
+	return has_room ? as : NULL;
 }
 
-/* Start one; it has the claim when this returns. */
+static int publish_won(void *context)
+{
+	struct producer *as = context;
+
+	memset(as->buffer, as->value, 100);
+	return ts_claim_publish(as->store, &as->take.claim, 100, 1) == 0 ? 0 : 2;
+}
+
+/* Start one; it has the claim when this returns, and the waiter finds that. */
 static void start(struct producer *as)
 {
-	int says[2], lets[2];
-	char said;
-
-	cr_assert(eq(int, pipe(says), 0));
-	cr_assert(eq(int, pipe(lets), 0));
-	as->pid = fork();
-	if (as->pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* if the test fails */
-		close(lets[1]);
-		_exit(produce(as, says[1], lets[0]));
-	}
-	cr_assert(gt(int, as->pid, 0));
-	close(says[1]);
-	cr_assert(eq(int, (int)read(says[0], &said, 1), 1));
-	close(says[0]);
-	close(lets[0]);
-	as->let = lets[1];
+	as->child = fixture_child_begin(win, publish_won, as);
 }
 
-/* Let it publish, and wait until it has, which must end so. */
-static void expect_exit(struct producer *as, int expected)
+static void start_and_find_it_busy(struct producer *as)
 {
-	int status = -1;
-
-	close(as->let);
-	cr_assert(eq(int, waitpid(as->pid, &status, 0), as->pid));
-	cr_expect(eq(int, WIFEXITED(status) ? WEXITSTATUS(status) : -1, expected));
+	start(as);
+	find_it_busy();
 }
 
+/* Let it publish, and wait until it has. */
 static void publish(void *as)
 {
-	expect_exit(as, 0);
+	fixture_child_end(&((struct producer *)as)->child, 0);
 }
 
-/* @take must be a hit, with the bytes of @as. */
-static void expect_hit(struct ts_store *store, struct ts_take *take, const struct producer *as)
+static void expect_too_late(const struct producer *as)
 {
-	cr_assert(eq(int, take->verdict, TS_HIT));
-	cr_expect(eq(int, *(const char *)take->lease.data, as->value));
-	ts_lease_release(store, &take->lease);
+	fixture_child_end(&as->child, 2);
 }
 
-/* Wait so long for what @as makes, and lose the patience with it after @lost_ns. */
-static void expect_lost(struct producer *as, uint64_t timeout_ns, uint64_t lost_ns)
+static int claim_and_die(void *unused)
 {
-	struct ts_store *store = fixture_attach(JOB_B);
+	struct producer as = {.value = 1};
 
-	fixture_capture(store, true);
-	start(as);
-	struct ts_take busy = fixture_take(store, as->key);
-	cr_assert(eq(int, busy.verdict, TS_BUSY));
-	ts_store_wait(store, &as->key, timeout_ns, &(struct ts_patience){0}, &busy);
-	cr_expect(eq(int, busy.verdict, TS_CLAIM));
-	cr_expect(eq(u64, clock_passed(), lost_ns));
-	ts_claim_abandon(store, &busy.claim);
-	expect_exit(as, 2);
-	fixture_detach(store);
+	if (win(&as))
+		raise(SIGKILL);
+	return 1;
+}
+
+Test(wait, a_dead_owner_is_noticed_long_before_the_deadline)
+{
+	cr_assert(eq(int, WTERMSIG(fixture_fork(claim_and_die, NULL)), SIGKILL));
+	find_it_busy();
+	wait_for(10000 * MS);
+	expect_claim(SLICE);
+}
+
+Test(wait, a_dead_owner_is_noticed_in_a_moment)
+{
+	cr_assert(eq(int, WTERMSIG(fixture_fork(claim_and_die, NULL)), SIGKILL));
+	find_it_busy();
+	wait_a_moment(30000 * MS);
+	expect_claim(SLICE);
 }
 
 Test(wait, who_works_on_a_long_record_is_waited_for)
 {
-	struct ts_store *store = fixture_attach(JOB_B);
-	struct producer as = {.key = fixture_key(1, 1), .value = 40};
+	struct producer as = {.value = 40};
 
-	fixture_capture(store, true);
-	start(&as);
-	struct ts_take busy = fixture_take(store, as.key);
-	cr_assert(eq(int, busy.verdict, TS_BUSY));
+	start_and_find_it_busy(&as);
 	clock_works(AT_WORK);
 	clock_at(1777 * MS, publish, &as);
-	ts_store_wait(store, &as.key, 100 * MS, &(struct ts_patience){0}, &busy);
-	expect_hit(store, &busy, &as);
+	wait_for(100 * MS);
+	expect_hit(40);
 	cr_expect(eq(u64, clock_passed(), 1777 * MS));
+}
+
+/* One that gets so much of a CPU is waited for so long, and comes too late. */
+static void expect_lost(unsigned works, uint64_t timeout_ns, uint64_t lost_ns)
+{
+	struct producer as = {.value = 1};
+
+	clock_works(works);
+	start_and_find_it_busy(&as);
+	wait_for(timeout_ns);
+	expect_claim(lost_ns);
+	expect_too_late(&as);
 }
 
 Test(wait, but_no_longer_than_anybody_is)
 {
-	clock_works(1000);
-	expect_lost(&(struct producer){.key = fixture_key(1, 1)}, 300 * MS, TS_WAIT_MAX_NS);
+	expect_lost(1000, 300 * MS, TS_WAIT_MAX_NS);
 }
 
 Test(wait, who_is_hardly_let_run_loses_the_right_at_the_deadline)
 {
-	clock_works(AT_WORK - 1);
-	expect_lost(&(struct producer){.key = fixture_key(1, 1)}, 100 * MS, 100 * MS);
+	expect_lost(AT_WORK - 1, 100 * MS, 100 * MS);
 }
 
 Test(wait, who_is_stopped_loses_the_right_at_the_deadline)
 {
-	clock_works(0);
-	expect_lost(&(struct producer){.key = fixture_key(1, 1)}, 52 * MS, 52 * MS);
+	expect_lost(0, 52 * MS, 52 * MS);
 }
 
 /* One that does nothing, and who takes it over before the deadline and works as little. */
@@ -357,43 +309,30 @@ static void take_over(void *context)
 		clock_at(pair->publishes_ns, publish, &pair->next);
 }
 
-static struct pair a_pair(uint64_t publishes_ns)
+static void wait_for_pair(struct pair *pair)
 {
-	struct ts_key key = fixture_key(1, 1);
-
-	return (struct pair){.stopped = {.key = key, .value = 1},
-		.next = {.key = key, .value = 2, .waits = true},
-		.publishes_ns = publishes_ns};
+	pair->next = (struct producer){.value = 2, .waits = true};
+	start_and_find_it_busy(&pair->stopped);
+	clock_at(450 * MS, take_over, pair);
+	wait_for(500 * MS);
 }
 
 Test(wait, who_took_over_is_waited_for_anew)
 {
-	struct ts_store *store = fixture_attach(JOB_B);
-	struct pair pair = a_pair(840 * MS);
+	struct pair pair = {.publishes_ns = 840 * MS};
 
-	fixture_capture(store, true);
-	start(&pair.stopped);
-	struct ts_take busy = fixture_take(store, pair.stopped.key);
-	clock_at(450 * MS, take_over, &pair);
-	ts_store_wait(store, &pair.stopped.key, 500 * MS, &(struct ts_patience){0}, &busy);
-	expect_hit(store, &busy, &pair.next);
+	wait_for_pair(&pair);
+	expect_hit(2);
 	cr_expect(eq(u64, clock_passed(), 840 * MS));
-	expect_exit(&pair.stopped, 2);
+	expect_too_late(&pair.stopped);
 }
 
 Test(wait, but_for_no_longer_than_the_one_before)
 {
-	struct ts_store *store = fixture_attach(JOB_B);
-	struct pair pair = a_pair(0);
+	struct pair pair = {.publishes_ns = 0};
 
-	fixture_capture(store, true);
-	start(&pair.stopped);
-	struct ts_take busy = fixture_take(store, pair.stopped.key);
-	clock_at(450 * MS, take_over, &pair);
-	ts_store_wait(store, &pair.stopped.key, 500 * MS, &(struct ts_patience){0}, &busy);
-	cr_expect(eq(int, busy.verdict, TS_CLAIM));
-	cr_expect(eq(u64, clock_passed(), (450 + 500) * MS));
-	ts_claim_abandon(store, &busy.claim);
-	expect_exit(&pair.next, 2);
-	expect_exit(&pair.stopped, 2);
+	wait_for_pair(&pair);
+	expect_claim((450 + 500) * MS);
+	expect_too_late(&pair.next);
+	expect_too_late(&pair.stopped);
 }

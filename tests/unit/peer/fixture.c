@@ -6,7 +6,6 @@
 #include "tests/unit/clock.h"
 
 #include <poll.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

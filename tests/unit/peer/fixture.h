@@ -7,6 +7,9 @@
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define MS     UINT64_C(1000000)
 #define SECOND UINT64_C(1000000000)

@@ -8,9 +8,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -521,6 +518,13 @@ int node_fetch(struct node *node)
 {
 	node_post(node, TS_MAIL_FETCH);
 	return node_wait(node);
+}
+
+void node_expect(
+	struct node *node, const char *name, uint64_t bytes, enum ts_mail_answer answer)
+{
+	node_want(node, name, 0, bytes);
+	cr_assert(eq(int, node_fetch(node), (int)answer), "%s", name);
 }
 
 void node_rest(struct node *node)

@@ -80,6 +80,10 @@ int node_wait(struct node *node);
 /** Both. */
 int node_fetch(struct node *node);
 
+/** Want all of @name, which has @bytes, and expect @answer when it is fetched. */
+void node_expect(
+	struct node *node, const char *name, uint64_t bytes, enum ts_mail_answer answer);
+
 /** Go on until nothing is at work. */
 void node_rest(struct node *node);
 

@@ -6,9 +6,6 @@
 #include "shim/sys.h"
 #include "tests/unit/clock.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -8,11 +8,6 @@
 #include "leader/peer/kept.h"
 #include "shim/atomic.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
-#include <stdio.h>
-#include <string.h>
-
 #define FIRST_NS UINT64_C(100000000)
 #define LAST_NS  UINT64_C(30000000000)
 
@@ -259,8 +254,7 @@ Test(again, a_large_value_is_stored)
 {
 	size_t *count;
 
-	node_want(&node, "name", 0, CHUNKS * CHUNK);
-	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_expect(&node, "name", CHUNKS * CHUNK, TS_MAIL_SAYS_WON);
 	node_fill(&node, "name");
 	const struct ts_mail_request won = node.mail.table->slots[0].request;
 	char part[sizeof(node.part)];
@@ -281,8 +275,7 @@ Test(again, two_large_values_take_turns)
 	struct ts_mail_request second;
 
 	node_give(&node, "name", CHUNKS * CHUNK);
-	node_want(&node, "other", 0, CHUNKS * CHUNK);
-	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_expect(&node, "other", CHUNKS * CHUNK, TS_MAIL_SAYS_WON);
 	second = node.mail.table->slots[0].request;
 	second.kind = TS_MAIL_STORE;
 	fail_and_come_back();
@@ -304,8 +297,7 @@ Test(again, who_only_asks_does_not_wait_for_a_probe)
 	node_post(&node, TS_MAIL_FETCH);
 	while (node_turn(&node))
 		;
-	node_want(&node, "two", 0, 100);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_CLOSED));
+	node_expect(&node, "two", 100, TS_MAIL_SAYS_CLOSED);
 	cr_expect(eq(u64, clock_passed(), before));
 	node_rest(&node);
 }
@@ -397,8 +389,7 @@ Test(waiting, a_value_that_comes_ends_it)
 	node.lies = says_made_to_all;
 	cr_expect(eq(u64, waited_in_vain(10), 3 * SECOND));
 	node.lies = NULL;
-	node_want(&node, "there", 0, 1000);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_GOT));
+	node_expect(&node, "there", 1000, TS_MAIL_SAYS_GOT);
 	node.lies = says_made_to_all;
 	cr_expect(eq(u64, waited_in_vain(10), 3 * SECOND));
 	/* And the pauses node_one_begin anew. */

@@ -5,9 +5,6 @@
 #include "node.h"
 #include "shim/sys.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static struct scene scene;
 static char into[64];
 
@@ -87,31 +84,29 @@ Test(hostile, each_lie_has_its_name)
 	}
 }
 
-Test(hostile, a_line_without_end_ends)
+Test(hostile, what_has_no_end_ends)
 {
-	struct ts_meta_request get = scene_get("a", into, 8);
+	static const struct {
+		struct step steps[2];
+		int result, error; /* of the request, of the connection */
+	} endless[] = {
+		{{{"xxxxxxxxxxxxxxxx", .times = 1 << 20}}, -EFBIG, -EFBIG},
+		{{{"VA 8 O100\r\n"}, {"yyyyyyyyyyyyyyyy", .times = 1 << 20}}, -EPROTO, -EPROTO},
+		{{{"EN O100\r\n", .times = 1 << 20}}, -ENOENT,
+			-EBADMSG}, /* for the second one */
+	};
 
-	PLAY(&scene, {"xxxxxxxxxxxxxxxx", .times = 1 << 20});
-	cr_expect(eq(int, scene_do(&scene, &get), -EFBIG));
-	cr_expect(eq(u64, clock_passed(), 0));
-}
-
-Test(hostile, a_value_without_end_ends)
-{
-	struct ts_meta_request get = scene_get("a", into, 8);
-
-	PLAY(&scene, {"VA 8 O100\r\n"}, {"yyyyyyyyyyyyyyyy", .times = 1 << 20});
-	cr_expect(eq(int, scene_do(&scene, &get), -EPROTO));
-	cr_expect(eq(int, memcmp(into, "yyyyyyyy........", 16), 0), "no byte beyond the room");
-}
-
-Test(hostile, answers_without_end_end)
-{
-	struct ts_meta_request get = scene_get("a", into, 8);
-
-	PLAY(&scene, {"EN O100\r\n", .times = 1 << 20});
-	cr_expect(eq(int, scene_do(&scene, &get), -ENOENT));
-	cr_expect(eq(int, scene.meta.error, -EBADMSG), "for the second one");
+	for (size_t i = 0; i < TS_ARRAY_SIZE(endless); i++) {
+		struct ts_meta_request get = scene_get("a", into, 8);
+		scene_play(&scene, endless[i].steps, endless[i].steps[1].text ? 2 : 1);
+		cr_expect(eq(int, scene_do(&scene, &get), endless[i].result), "%zu", i);
+		cr_expect(eq(int, scene.meta.error, endless[i].error), "%zu", i);
+		cr_expect(eq(u64, clock_passed(), 0), "%zu", i);
+		cr_expect(
+			eq(int, memcmp(into + 8, "........", 8), 0), "no byte beyond the room");
+		end();
+		begin();
+	}
 }
 
 /* A server that is as fast as we are: values of a megabyte, for which there is no room. */
@@ -154,22 +149,18 @@ Test(hostile, one_step_moves_so_many_bytes_and_no_more)
 	cr_expect(eq(u64, ts_meta_deadline(&scene.meta), 0), "the caller comes back at once");
 }
 
-Test(hostile, half_a_line_times_out)
+Test(hostile, half_a_line_and_half_a_value_time_out)
 {
-	struct ts_meta_request get = scene_get("a", into, 8);
+	static const char *const halves[] = {"VA 8 O1", "VA 8 O100\r\nabcd"};
 
-	PLAY(&scene, {"VA 8 O1"});
-	cr_expect(eq(int, scene_do(&scene, &get), -ETIMEDOUT));
-	cr_expect(eq(u64, clock_passed(), SECOND));
-}
-
-Test(hostile, half_a_value_times_out)
-{
-	struct ts_meta_request get = scene_get("a", into, 8);
-
-	PLAY(&scene, {"VA 8 O100\r\nabcd"});
-	cr_expect(eq(int, scene_do(&scene, &get), -ETIMEDOUT));
-	cr_expect(eq(u64, clock_passed(), SECOND));
+	for (size_t i = 0; i < TS_ARRAY_SIZE(halves); i++) {
+		struct ts_meta_request get = scene_get("a", into, 8);
+		PLAY(&scene, {halves[i]});
+		cr_expect(eq(int, scene_do(&scene, &get), -ETIMEDOUT), "%s", halves[i]);
+		cr_expect(eq(u64, clock_passed(), SECOND), "%s", halves[i]);
+		end();
+		begin();
+	}
 }
 
 /* Ten bytes a second keep nobody beyond his deadline, and the connection not beyond its grace.
@@ -337,8 +328,7 @@ TestSuite(transfer_hostile, .init = node_one_begin, .fini = node_one_end);
 Test(transfer_hostile, who_refuses_our_token_is_left_alone_for_a_while)
 {
 	node.token = "another";
-	node_want(&node, "name", 0, 1000);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_CLOSED));
+	node_expect(&node, "name", 1000, TS_MAIL_SAYS_CLOSED);
 	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_CLOSED));
 	cr_expect(eq(uint, node.tokens, 1));
 	clock_pass(TS_POOL_SHUT_NS);
@@ -354,8 +344,7 @@ Test(transfer_hostile, a_new_secret_opens_a_server_at_once)
 
 	cr_assert(eq(int, ts_secrets_parse(SECRET_B, strlen(SECRET_B), &other), 0));
 	node.token = other.keys[0].token;
-	node_want(&node, "name", 0, 1000);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_CLOSED));
+	node_expect(&node, "name", 1000, TS_MAIL_SAYS_CLOSED);
 	ts_pool_set_secrets(node.pool, &other);
 	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
 }
@@ -368,8 +357,7 @@ Test(transfer_hostile, the_older_of_two_tokens_is_tried_and_nobody_notices)
 		int, ts_secrets_parse(SECRET_B SECRET_A, strlen(SECRET_B SECRET_A), &both), 0));
 	ts_pool_set_secrets(node.pool, &both);
 	node.token = both.keys[1].token;
-	node_want(&node, "name", 0, 1000);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_expect(&node, "name", 1000, TS_MAIL_SAYS_WON);
 	cr_expect(eq(uint, node.tokens, 2));
 	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_CLOSED), 0));
 }
@@ -383,8 +371,7 @@ static bool wants_a_token(struct node *one, const struct command *command)
 Test(transfer_hostile, who_wants_a_token_all_the_same_is_left_alone)
 {
 	node.lies = wants_a_token;
-	node_want(&node, "name", 0, 1000);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_CLOSED));
+	node_expect(&node, "name", 1000, TS_MAIL_SAYS_CLOSED);
 	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_CLOSED));
 	cr_expect(eq(uint, node.opened, 1));
 }
@@ -460,26 +447,26 @@ static bool replays(struct node *one, const struct command *command)
 	return true;
 }
 
-Test(transfer_hostile, another_keys_value_is_refused)
+/* From now on the server has only this chunk. */
+static void replay(uint32_t chunk)
 {
 	size_t *count;
 
-	node_give(&node, "other", 1000);
-	replayed = node_value(&node, 0, &count);
+	replayed = node_value(&node, chunk, &count);
 	replayed_count = *count;
+}
+
+Test(transfer_hostile, another_keys_value_and_another_chunk_are_refused)
+{
+	node_give(&node, "other", 1000);
+	replay(0);
 	want_what_is_there("name", 1000);
 	node.lies = replays;
 	expect_refusal("of another key");
 	cr_expect(node_is_untouched(&node));
-}
-
-Test(transfer_hostile, another_chunk_is_refused)
-{
-	size_t *count;
-
-	want_what_is_there("name", 3 * CHUNK);
-	replayed = node_value(&node, 1, &count);
-	replayed_count = *count;
+	node.lies = NULL;
+	want_what_is_there("long", 3 * CHUNK);
+	replay(1);
 	node.lies = replays;
 	expect_refusal("another chunk");
 	cr_expect(node_is_untouched(&node));
@@ -499,11 +486,8 @@ Test(transfer_hostile, a_wrong_chunk_behind_a_right_one_is_refused)
 
 Test(transfer_hostile, another_piece_of_the_same_file_is_refused)
 {
-	size_t *count;
-
 	node_give(&node, "name", 1000);
-	replayed = node_value(&node, 0, &count);
-	replayed_count = *count;
+	replay(0);
 	node_want(&node, "name", 0, 1000);
 	node.request.piece = 1;
 	node.lies = replays;
@@ -513,8 +497,7 @@ Test(transfer_hostile, another_piece_of_the_same_file_is_refused)
 Test(transfer_hostile, a_value_of_another_size_is_refused)
 {
 	want_what_is_there("name", 1000);
-	node_want(&node, "name", 0, 2000);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_REFUSED));
+	node_expect(&node, "name", 2000, TS_MAIL_SAYS_REFUSED);
 	cr_expect(node_is_untouched(&node));
 }
 
@@ -540,8 +523,7 @@ Test(transfer_hostile, what_was_refused_heals_when_we_store_it)
 	expect_refusal("changed");
 	clock_pass(TS_TRANSFER_REFUSED_NS);
 	node_give(&node, "name", 1000);
-	node_want(&node, "name", 0, 1000);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_GOT));
+	node_expect(&node, "name", 1000, TS_MAIL_SAYS_GOT);
 	cr_expect(node_has(&node, "name"));
 }
 
@@ -561,8 +543,7 @@ static bool goes_on(struct node *one, const struct command *command)
 Test(transfer_hostile, a_value_without_end_ends)
 {
 	node.lies = goes_on;
-	node_want(&node, "name", 0, 1000);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_REFUSED));
+	node_expect(&node, "name", 1000, TS_MAIL_SAYS_REFUSED);
 	cr_expect(node_is_untouched(&node));
 	node.lies = NULL;
 	node_rest(&node);
@@ -578,8 +559,7 @@ static bool drips(struct node *one, const struct command *command)
 Test(transfer_hostile, drops_keep_nobody_and_no_file)
 {
 	node.lies = drips;
-	node_want(&node, "name", 0, 1000);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_FAILED));
+	node_expect(&node, "name", 1000, TS_MAIL_SAYS_FAILED);
 	cr_expect(eq(u64, clock_passed(), TS_TRANSFER_ANSWER_NS));
 	cr_expect(node_is_untouched(&node));
 }
@@ -593,8 +573,7 @@ static bool is_nonsense(struct node *one, const struct command *command)
 Test(transfer_hostile, nonsense_fails_and_the_next_one_has_a_new_connection)
 {
 	node.lies = is_nonsense;
-	node_want(&node, "name", 0, 1000);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_FAILED));
+	node_expect(&node, "name", 1000, TS_MAIL_SAYS_FAILED);
 	node.lies = NULL;
 	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
 	cr_expect(eq(uint, node.opened, 2));
@@ -612,8 +591,7 @@ static bool says_won_to_all(struct node *one, const struct command *command)
 Test(transfer_hostile, a_winner_of_everything_is_a_winner)
 {
 	node.lies = says_won_to_all;
-	node_want(&node, "name", 0, 1000);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_expect(&node, "name", 1000, TS_MAIL_SAYS_WON);
 	cr_expect(node_is_untouched(&node));
 }
 

@@ -6,10 +6,6 @@
 #include "tests/unit/clock.h"
 #include "shim/sys.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static struct node node;
 
 static void begin(void)
@@ -20,6 +16,27 @@ static void begin(void)
 TestSuite(kept, .init = begin, .fini = samples_end);
 
 #define FEW (TS_KEPT_REMOVED + 2)
+
+/* Win it, make it, hand it over, whether or not there is room for it. */
+static void make_one(uint32_t number, uint64_t bytes)
+{
+	cr_assert(eq(int, sample_seek(number), TS_MAIL_SAYS_WON));
+	sample_publish(number, TS_KIND_SAMPLE, bytes);
+	sample_hand_over(number);
+}
+
+static void expect_there(uint32_t first, uint32_t last)
+{
+	for (uint32_t i = first; i < last; i++)
+		cr_expect(eq(int, sample_seek(i), TS_MAIL_SAYS_GOT), "%u", i);
+}
+
+/* There was no room for one, and nothing was removed for it. */
+static void expect_no_room(void)
+{
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_FULL), 1));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 0));
+}
 
 /* They are there, and have been for so long; there is no more room. */
 static void give_few(uint32_t first, uint64_t bytes, uint64_t ns)
@@ -52,14 +69,10 @@ Test(kept, old_ones_make_room)
 Test(kept, young_ones_stay)
 {
 	give_few(0, 1000, TS_KEPT_YOUNG_NS - 1);
-	cr_assert(eq(int, sample_seek(FEW), TS_MAIL_SAYS_WON));
-	sample_publish(FEW, TS_KIND_SAMPLE, 1000);
-	sample_hand_over(FEW);
+	make_one(FEW, 1000);
 	cr_expect(eq(uint, node.deleted, 1), "its place");
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_FULL), 1));
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 0));
-	for (uint32_t i = 0; i < FEW; i++)
-		cr_expect(eq(int, sample_seek(i), TS_MAIL_SAYS_GOT));
+	expect_no_room();
+	expect_there(0, FEW);
 }
 
 static bool has_never_room(struct node *of, const struct command *command)
@@ -74,9 +87,7 @@ Test(kept, where_removing_does_not_help_it_is_given_up)
 {
 	give_few(0, 2 * SAMPLE_CHUNK, TS_KEPT_YOUNG_NS);
 	node.lies = has_never_room;
-	cr_assert(eq(int, sample_seek(FEW), TS_MAIL_SAYS_WON));
-	sample_publish(FEW, TS_KIND_SAMPLE, 2 * SAMPLE_CHUNK);
-	sample_hand_over(FEW);
+	make_one(FEW, 2 * SAMPLE_CHUNK);
 	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_FULL), 1));
 	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), FEW));
 	cr_expect(eq(u32, ts_transfers_count(node.transfers), 0));
@@ -145,25 +156,17 @@ Test(kept, what_has_no_number_stays)
 {
 	node.lies = says_no_number;
 	give_few(0, 1000, TS_KEPT_YOUNG_NS);
-	cr_assert(eq(int, sample_seek(FEW), TS_MAIL_SAYS_WON));
-	sample_publish(FEW, TS_KIND_SAMPLE, 1000);
-	sample_hand_over(FEW);
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_FULL), 1));
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 0));
-	for (uint32_t i = 0; i < FEW; i++)
-		cr_expect(eq(int, sample_seek(i), TS_MAIL_SAYS_GOT));
+	make_one(FEW, 1000);
+	expect_no_room();
+	expect_there(0, FEW);
 }
 
 Test(kept, what_has_ended_by_its_time_is_not_removed)
 {
 	give_few(0, 1000, TS_KEPT_SAMPLE * SECOND);
-	cr_assert(eq(int, sample_seek(FEW), TS_MAIL_SAYS_WON));
-	sample_publish(FEW, TS_KIND_SAMPLE, 1000);
-	sample_hand_over(FEW);
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_FULL), 1));
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 0));
-	for (uint32_t i = 0; i < FEW; i++)
-		cr_expect(eq(int, sample_seek(i), TS_MAIL_SAYS_GOT));
+	make_one(FEW, 1000);
+	expect_no_room();
+	expect_there(0, FEW);
 }
 
 static bool has_refused;
@@ -208,8 +211,7 @@ Test(kept, of_large_ones_no_chunk_is_left_behind)
 	for (uint32_t i = 0; i < NODE_VALUES; i++)
 		kept += node.values[i].key[0] != '\0';
 	cr_expect(eq(u32, kept, (FEW - whole + 1) * chunks));
-	for (uint32_t i = whole; i < FEW; i++)
-		cr_expect(eq(int, sample_seek(i), TS_MAIL_SAYS_GOT));
+	expect_there(whole, FEW);
 }
 
 /* It is asked for one thing at a time, as it had failed. */
@@ -223,8 +225,7 @@ Test(kept, what_could_not_be_removed_is_removed_later)
 	clock_pass(SECOND);
 	sample_give(FEW, 1000);
 	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 1));
-	for (uint32_t i = 1; i < FEW; i++)
-		cr_expect(eq(int, sample_seek(i), TS_MAIL_SAYS_GOT));
+	expect_there(1, FEW);
 	node.room = 1;
 	sample_give(FEW + 1, 1000);
 	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 1 + TS_KEPT_REMOVED));
@@ -242,11 +243,8 @@ Test(kept, what_was_gone_already_is_not_counted)
 {
 	give_few(0, 1000, TS_KEPT_YOUNG_NS);
 	node.lies = says_there_is_none;
-	cr_assert(eq(int, sample_seek(FEW), TS_MAIL_SAYS_WON));
-	sample_publish(FEW, TS_KIND_SAMPLE, 1000);
-	sample_hand_over(FEW);
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_FULL), 1));
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 0));
+	make_one(FEW, 1000);
+	expect_no_room();
 }
 
 /* ---- the end of a helper ---------------------------------------------------------------- */
@@ -438,33 +436,26 @@ Test(transfer_sample, a_lease_ends_with_what_it_was_for)
 
 /* ---- what cannot be handed over --------------------------------------------------------- */
 
-static void expect_returned(uint32_t number)
+/* Gone, no sample, and too large. */
+Test(transfer_sample, what_is_no_record_to_hand_over_is_given_back)
 {
+	static const struct {
+		uint64_t bytes;
+		enum ts_kind kind;
+	} records[] = {{0, TS_KIND_SAMPLE}, {1000, TS_KIND_PIXELS},
+		{TS_MAIL_ROOM - SAMPLE_HEAD + 1, TS_KIND_SAMPLE}};
 	size_t *count;
 
-	node.stored = node.deleted = 0;
-	cr_assert(eq(int, sample_seek(number), TS_MAIL_SAYS_WON));
-	sample_hand_over(number);
-	cr_expect(eq(uint, node.stored, 0));
-	cr_expect(eq(uint, node.deleted, 1));
-	cr_expect(eq(ptr, node_value(&node, 0, &count), NULL));
-}
-
-Test(transfer_sample, a_record_that_has_gone_is_given_back)
-{
-	expect_returned(1);
-}
-
-Test(transfer_sample, a_record_that_is_no_sample_is_not_handed_over)
-{
-	sample_publish(1, TS_KIND_PIXELS, 1000);
-	expect_returned(1);
-}
-
-Test(transfer_sample, a_record_that_is_too_large_is_not_handed_over)
-{
-	sample_publish(1, TS_KIND_SAMPLE, TS_MAIL_ROOM - SAMPLE_HEAD + 1);
-	expect_returned(1);
+	for (uint32_t i = 0; i < TS_ARRAY_SIZE(records); i++) {
+		if (records[i].bytes > 0)
+			sample_publish(i, records[i].kind, records[i].bytes);
+		node.stored = node.deleted = 0;
+		cr_assert(eq(int, sample_seek(i), TS_MAIL_SAYS_WON));
+		sample_hand_over(i);
+		cr_expect(eq(uint, node.stored, 0), "%u", i);
+		cr_expect(eq(uint, node.deleted, 1), "%u", i);
+		cr_expect(eq(ptr, node_value(&node, 0, &count), NULL), "%u", i);
+	}
 }
 
 Test(transfer_sample, who_transfers_no_samples_says_so)
@@ -539,16 +530,16 @@ static void plant(uint32_t number, uint32_t chunk, uint64_t total, uint32_t vers
 }
 
 /* Nothing is said to have come, it is deleted, and not asked for again for a while. */
-static void expect_refusal(uint32_t number)
+static void expect_refusal(uint32_t number, const char *what)
 {
-	cr_expect(eq(int, sample_seek(number), TS_MAIL_SAYS_REFUSED));
+	cr_expect(eq(int, sample_seek(number), TS_MAIL_SAYS_REFUSED), "%s", what);
 	node_rest(&node);
-	cr_expect(eq(uint, node.deleted, 1));
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REFUSED), 1));
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_GOT), 0));
+	cr_expect(eq(uint, node.deleted, 1), "%s", what);
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REFUSED), 1), "%s", what);
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_GOT), 0), "%s", what);
 	unsigned asked = node.asked;
-	cr_expect(eq(int, sample_seek(number), TS_MAIL_SAYS_REFUSED));
-	cr_expect(eq(uint, node.asked, asked), "asked for again");
+	cr_expect(eq(int, sample_seek(number), TS_MAIL_SAYS_REFUSED), "%s", what);
+	cr_expect(eq(uint, node.asked, asked), "%s: asked for again", what);
 }
 
 Test(transfer_sample, what_is_planted_is_what_we_would_hand_over)
@@ -559,61 +550,44 @@ Test(transfer_sample, what_is_planted_is_what_we_would_hand_over)
 	sample_expect(1, 2 * SAMPLE_CHUNK + 9);
 }
 
-Test(transfer_sample, another_version_is_refused)
-{
-	plant(1, 0, SAMPLE_HEAD + 1000, TS_MAIL_SAMPLE_VERSION + 1);
-	expect_refusal(1);
-}
+/* Chunk 0 is what it should be where the second one is not; that is not said to be all. */
+static const struct {
+	const char *what;
+	uint64_t total, second; /* of chunk 0; of chunk 1, 0: none is there */
+	size_t cut[2];          /* bytes that are missing of each */
+	uint32_t newer;         /* versions */
+	uint32_t less; /* that the head of the value says of its size, which is sealed */
+} refused[] = {
+	{"another version", SAMPLE_HEAD + 1000, 0, {0}, 1, 0},
+	{"larger than a place", TS_MAIL_ROOM + 1, 0, {0}, 0, 0},
+	{"smaller than its head", SAMPLE_HEAD - 1, 0, {0}, 0, 0},
+	{"cut", SAMPLE_HEAD + 1000, 0, {1}, 0, 0},
+	{"its second chunk cut", 2 * SAMPLE_CHUNK, 2 * SAMPLE_CHUNK, {0, 100}, 0, 0},
+	{"chunks of two sizes", 2 * SAMPLE_CHUNK, 2 * SAMPLE_CHUNK - 1, {0}, 0, 0},
+	{"another size in its head", SAMPLE_HEAD + 1000, 0, {0}, 0, 1},
+};
 
-Test(transfer_sample, one_that_is_larger_than_a_place_is_refused)
-{
-	plant(1, 0, TS_MAIL_ROOM + 1, TS_MAIL_SAMPLE_VERSION);
-	expect_refusal(1);
-}
-
-Test(transfer_sample, one_that_is_smaller_than_its_head_is_refused)
-{
-	plant(1, 0, SAMPLE_HEAD - 1, TS_MAIL_SAMPLE_VERSION);
-	expect_refusal(1);
-}
-
-Test(transfer_sample, one_that_is_cut_is_refused)
-{
-	plant(1, 0, SAMPLE_HEAD + 1000, TS_MAIL_SAMPLE_VERSION);
-	planted[0].count--;
-	expect_refusal(1);
-}
-
-/* Chunk 0 is what it should be, and in the place; that is not said to be all. */
-Test(transfer_sample, one_whose_second_chunk_is_cut_is_refused)
-{
-	for (uint32_t chunk = 0; chunk < 2; chunk++)
-		plant(1, chunk, 2 * SAMPLE_CHUNK, TS_MAIL_SAMPLE_VERSION);
-	planted[1].count -= 100;
-	expect_refusal(1);
-}
-
-Test(transfer_sample, chunks_of_values_of_different_sizes_are_refused)
-{
-	plant(1, 0, 2 * SAMPLE_CHUNK, TS_MAIL_SAMPLE_VERSION);
-	plant(1, 1, 2 * SAMPLE_CHUNK - 1, TS_MAIL_SAMPLE_VERSION);
-	expect_refusal(1);
-}
-
-/* Its numbers are covered by the tag: to say more or less of itself makes it no value. */
-Test(transfer_sample, a_head_that_says_another_size_is_refused)
+Test(transfer_sample, what_is_no_sample_is_refused)
 {
 	struct ts_value_head *head = (struct ts_value_head *)(void *)planted[0].bytes;
 
-	plant(1, 0, SAMPLE_HEAD + 1000, TS_MAIL_SAMPLE_VERSION);
-	head->total--;
-	expect_refusal(1);
+	for (size_t i = 0; i < TS_ARRAY_SIZE(refused); i++) {
+		plant(1, 0, refused[i].total, TS_MAIL_SAMPLE_VERSION + refused[i].newer);
+		if (refused[i].second > 0)
+			plant(1, 1, refused[i].second, TS_MAIL_SAMPLE_VERSION);
+		for (size_t chunk = 0; chunk < 2; chunk++)
+			planted[chunk].count -= refused[i].cut[chunk];
+		head->total -= refused[i].less;
+		expect_refusal(1, refused[i].what);
+		samples_end();
+		begin_planted();
+	}
 }
 
 Test(transfer_sample, the_record_of_another_key_is_refused)
 {
 	plant(2, 0, SAMPLE_HEAD + 1000, TS_MAIL_SAMPLE_VERSION);
-	expect_refusal(1);
+	expect_refusal(1, "another key");
 	cr_expect(eq(int, sample_seek(2), TS_MAIL_SAYS_GOT), "it is right under its own");
 }
 

@@ -5,10 +5,6 @@
 #include "shim/sys.h"
 #include "tests/unit/clock.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define LARGE (1 << 20)
 
 static struct scene scene;

@@ -6,8 +6,6 @@
 #include "shim/sys.h"
 #include "tests/unit/clock.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,8 +66,7 @@ Test(transfer, chunk_0_is_stored_last)
 
 Test(transfer, what_is_returned_is_won_again)
 {
-	node_want(&node, "name", 0, 100);
-	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_expect(&node, "name", 100, TS_MAIL_SAYS_WON);
 	node_post(&node, TS_MAIL_RETURN);
 	cr_expect(eq(int, node_wait(&node), -1));
 	node_rest(&node);
@@ -81,13 +78,11 @@ Test(transfer, what_is_returned_is_won_again)
 Test(transfer, what_came_and_is_of_no_use_is_returned_and_won_again)
 {
 	node_give(&node, "name", 1000);
-	node_want(&node, "name", 0, 1000);
-	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_GOT));
+	node_expect(&node, "name", 1000, TS_MAIL_SAYS_GOT);
 	node_post(&node, TS_MAIL_RETURN);
 	node_rest(&node);
 	cr_expect(eq(uint, node.deleted, 1));
-	node_want(&node, "name", 0, 1000);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_expect(&node, "name", 1000, TS_MAIL_SAYS_WON);
 }
 
 /* Of what we win now the place ends, and another node wins, makes and stores it. */
@@ -96,8 +91,7 @@ static struct ts_mail_request win_too_late(void)
 	struct ts_mail_request ours;
 	size_t *count;
 
-	node_want(&node, "name", 0, 100);
-	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_expect(&node, "name", 100, TS_MAIL_SAYS_WON);
 	ours = node.mail.table->slots[0].request;
 	cr_assert(ne(ptr, node_value(&node, 0, &count), NULL));
 	node.values[0].key[0] = '\0';
@@ -109,8 +103,7 @@ static void expect_that_it_stays(void)
 {
 	node_rest(&node);
 	cr_expect(eq(uint, node.deleted, 1), "it was tried");
-	node_want(&node, "name", 0, 100);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_GOT));
+	node_expect(&node, "name", 100, TS_MAIL_SAYS_GOT);
 	cr_expect(node_has(&node, "name"));
 }
 
@@ -170,8 +163,7 @@ static bool counts_nothing(struct node *one, const struct command *command)
 Test(transfer, where_a_server_does_not_count_a_place_ends_by_itself)
 {
 	node.lies = counts_nothing;
-	node_want(&node, "name", 0, 100);
-	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_expect(&node, "name", 100, TS_MAIL_SAYS_WON);
 	node_post(&node, TS_MAIL_RETURN);
 	cr_expect(eq(int, node_wait(&node), -1));
 	node_rest(&node);
@@ -181,8 +173,7 @@ Test(transfer, where_a_server_does_not_count_a_place_ends_by_itself)
 /* After 1, 2, 4, 8, 16 and then every 20 milliseconds. */
 Test(transfer, who_finds_another_maker_asks_again_until_a_deadline)
 {
-	node_want(&node, "name", 0, 100);
-	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_expect(&node, "name", 100, TS_MAIL_SAYS_WON);
 	node.request.until_ns = ts_now_ns() + SECOND;
 	node.asked = 0;
 	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_LATE));
@@ -217,8 +208,7 @@ static bool is_made_at_the_third(struct node *one, const struct command *command
 
 Test(transfer, what_another_one_makes_is_taken_when_it_is_there)
 {
-	node_want(&node, "name", 0, 100);
-	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_expect(&node, "name", 100, TS_MAIL_SAYS_WON);
 	node.asked = 0;
 	node.lies = is_made_at_the_third;
 	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_GOT));
@@ -297,15 +287,13 @@ Test(transfer, requests_that_are_none_are_answered)
 
 Test(transfer, what_is_complete_is_stored)
 {
-	node_want(&node, "name", 0, 1000);
-	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_expect(&node, "name", 1000, TS_MAIL_SAYS_WON);
 	node_fill(&node, "name");
 	cr_assert(eq(int, rename(node.part, node.copy), 0));
 	node_post(&node, TS_MAIL_STORE);
 	node_rest(&node);
 	cr_expect(eq(uint, node.stored, 1));
-	node_want(&node, "name", 0, 1000);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_GOT));
+	node_expect(&node, "name", 1000, TS_MAIL_SAYS_GOT);
 	cr_expect(node_has(&node, "name"));
 }
 
@@ -313,8 +301,7 @@ Test(transfer, a_file_that_was_cut_is_returned)
 {
 	size_t *count;
 
-	node_want(&node, "name", 0, 3 * CHUNK);
-	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_expect(&node, "name", 3 * CHUNK, TS_MAIL_SAYS_WON);
 	cr_assert(eq(int, truncate(node.part, 10), 0));
 	node_post(&node, TS_MAIL_STORE);
 	node_rest(&node);
@@ -444,8 +431,7 @@ Test(transfer_bounds, a_full_server_has_no_place_left_behind)
 {
 	size_t *count;
 
-	node_want(&node, "name", 0, 4 * CHUNK);
-	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_expect(&node, "name", 4 * CHUNK, TS_MAIL_SAYS_WON);
 	node.room = 2 * CHUNK;
 	node_post(&node, TS_MAIL_STORE);
 	node_rest(&node);
@@ -485,16 +471,14 @@ Test(transfer_bounds, a_silent_server_fails_and_is_then_left_alone)
 		cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_FAILED));
 		cr_expect(eq(u64, clock_passed(), i * TS_TRANSFER_ANSWER_NS));
 	}
-	node_want(&node, "name", 0, 1000);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_CLOSED));
+	node_expect(&node, "name", 1000, TS_MAIL_SAYS_CLOSED);
 	cr_expect(eq(u64, clock_passed(), 3 * TS_TRANSFER_ANSWER_NS));
 	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_FAILED), 3));
 	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_CLOSED), 1));
 	/* It comes back. */
 	node.is_silent = false;
 	clock_pass(SECOND);
-	node_want(&node, "name", 0, 1000);
-	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_expect(&node, "name", 1000, TS_MAIL_SAYS_WON);
 }
 
 Test(transfer_bounds, nobody_waits_for_a_silent_server_beyond_his_own_deadline)

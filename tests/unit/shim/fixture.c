@@ -7,15 +7,8 @@
 #include "shim/identity.h"
 #include "tests/unit/own_shm.h"
 
-#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static char group[32];
 

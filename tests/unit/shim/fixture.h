@@ -9,6 +9,15 @@
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /**
  * Name this test's group in the environment, as `tsrun` does, and give it shared memory of its

@@ -4,10 +4,6 @@
 
 #include "shim/config.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 static struct ts_config config;
 
 static int set(enum ts_option option, const char *value)

@@ -5,10 +5,6 @@
 
 #include "shim/config.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static struct ts_config config;
 
 TestSuite(environment);

@@ -8,13 +8,8 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 TestSuite(identity, .init = ts_identity_init);
 
@@ -212,9 +207,9 @@ Test(identity_without_init, is_one_process)
 /* ---- jobs ------------------------------------------------------------------------------- */
 
 /* Run unit_shim_program with @argv; read up to @count numbers that it prints. */
-static int read_numbers(
-	const char *program, const char *const *argv, uint64_t *numbers, int count)
+static int read_numbers(const char *const *argv, uint64_t *numbers, int count)
 {
+	const char *program = fixture_program("unit_shim_program");
 	unsigned long long number;
 	int pipe_ends[2], got = 0;
 
@@ -235,50 +230,42 @@ static int read_numbers(
 	return got;
 }
 
-/* The command lines that CPython 3.8 to 3.13 use. */
-static const char *const worker_arguments[] = {
-	"--multiprocessing-fork",
-	"from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5, pipe_handle=7)",
-	"from multiprocessing.forkserver import main; main(4, 5, ['__main__'])",
-	"from multiprocessing.resource_tracker import main;main(4)",
+#define WORKER "--multiprocessing-fork"
+
+/* Whose job a child is of: that of number @job, of so many that are printed. */
+static const struct {
+	const char *words[3];
+	int count, job;
+} children[] = {
+	/* The command lines that CPython 3.8 to 3.13 use for workers. */
+	{{"parent", "-c", WORKER}, 3, 0},
+	{{"parent", "-c",
+		 "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5, "
+		 "pipe_handle=7)"},
+		3, 0},
+	{{"parent", "-c",
+		 "from multiprocessing.forkserver import main; main(4, 5, ['__main__'])"},
+		3, 0},
+	{{"parent", "-c", "from multiprocessing.resource_tracker import main;main(4)"}, 3, 0},
+	{{"parent", "child"}, 3, 1}, /* another child is a job of its own */
+	/* An orphan: this program stands for the reaper, and runs something else than it. */
+	{{"-c", WORKER}, 2, 0},
 };
 
-Test(identity, a_child_of_multiprocessing_works_for_its_parent)
+Test(identity, a_worker_works_for_its_parent_and_nobody_else_does)
 {
 	NOT_UNDER_VALGRIND("/proc shows valgrind's program");
 	NOT_EMULATED("it runs no programs but the first");
-	for (size_t i = 0; i < TS_ARRAY_SIZE(worker_arguments); i++) {
-		const char *argv[] = {"program", "parent", "-c", worker_arguments[i], NULL};
+	for (size_t i = 0; i < TS_ARRAY_SIZE(children); i++) {
+		const char *const *words = children[i].words;
+		const char *argv[] = {"program", words[0], words[1], words[2], NULL};
 		uint64_t n[3];
-		cr_assert(eq(int,
-			read_numbers(fixture_program("unit_shim_program"), argv, n, 3), 3));
-		cr_expect(eq(u64, n[2], n[0]), "%s", worker_arguments[i]);
-		cr_expect(ne(u64, n[1], n[0]), "%s", worker_arguments[i]);
+		cr_assert(eq(int, read_numbers(argv, n, children[i].count), children[i].count));
+		cr_expect(
+			eq(u64, n[children[i].count - 1], n[children[i].job]), "child %zu", i);
+		if (children[i].count == 3)
+			cr_expect(ne(u64, n[1], n[0]), "child %zu", i);
 	}
-}
-
-Test(identity, another_child_is_a_job_of_its_own)
-{
-	NOT_UNDER_VALGRIND("/proc shows valgrind's program");
-	NOT_EMULATED("it runs no programs but the first");
-	const char *argv[] = {"program", "parent", "child", NULL};
-	uint64_t n[3];
-
-	cr_assert(eq(int, read_numbers(fixture_program("unit_shim_program"), argv, n, 3), 3));
-	cr_expect(eq(u64, n[2], n[1]));
-	cr_expect(ne(u64, n[1], n[0]));
-}
-
-Test(identity, an_orphan_does_not_work_for_its_reaper)
-{
-	NOT_UNDER_VALGRIND("/proc shows valgrind's program");
-	NOT_EMULATED("it runs no programs but the first");
-	/* This program stands for the reaper: it runs something else than its child. */
-	const char *argv[] = {"program", "-c", worker_arguments[0], NULL};
-	uint64_t n[2];
-
-	cr_assert(eq(int, read_numbers(fixture_program("unit_shim_program"), argv, n, 2), 2));
-	cr_expect(eq(u64, n[1], n[0]));
 }
 
 #define MAY_NOT_MOUNT 77
@@ -291,7 +278,7 @@ struct start {
 
 static int start_as_process_1(void *context)
 {
-	const char *argv[] = {"program", "parent", "-c", worker_arguments[0], NULL};
+	const char *argv[] = {"program", "parent", "-c", WORKER, NULL};
 
 	/* A /proc of the new namespace, seen by nobody else. */
 	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||

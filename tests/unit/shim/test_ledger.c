@@ -8,16 +8,7 @@
 #include "leader/group/attach.h"
 #include "leader/line/line.h"
 
-#include <criterion/redirect.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* Beyond any pid: these processes do not exist. */
 #define DEAD(n) ((UINT64_C(77) + (n)) << 24 | 0xfffff0)
@@ -550,41 +541,43 @@ static void fill(enum ts_kind kind, uint64_t produced, uint64_t shared, uint64_t
 	ts_write_relaxed(&alone.kinds[kind].saved_ns, saved_ns);
 }
 
-/* What is printed of @alone, without the title. */
-static const char *print(void)
+/* The block of job @id, without its title. */
+static const char *print(struct ts_ledger *of, uint64_t id)
 {
+	char title[256];
 	int lines = fixture_catch_stderr();
-	ts_summary_print(NULL, 1, &alone);
+
+	ts_summary_print(of, id, &alone);
 	ssize_t length = read(lines, printed, sizeof(printed) - 1);
 	cr_assert(gt(long, (long)length, 0));
 	printed[length] = '\0';
-	cr_assert(strncmp(printed, "tsshim: what ", 13) == 0, "%s", printed);
-	const char *rest = strchr(printed, '\n');
-	cr_assert(rest != NULL);
-	return rest + 1;
+	snprintf(title, sizeof(title), "tsshim: what %s (%d) shared\n",
+		program_invocation_short_name, (int)getpid());
+	cr_assert(strncmp(printed, title, strlen(title)) == 0, "%s", printed);
+	return printed + strlen(title);
 }
 
-Test(block, samples_and_pixels_have_a_line_each)
+static void expect_block(struct ts_ledger *of, const char *wanted)
 {
+	cr_expect(eq(str, (char *)print(of, 4711), (char *)wanted));
+}
+
+Test(block, each_kind_has_its_lines)
+{
+	fill(TS_KIND_BYTES, 10, 30, 0);
+	expect_block(
+		NULL, "  files of slow storage: 10 copied here, 30 opened as copies (75 %)\n");
+	begin();
 	fill(TS_KIND_PIXELS, 3, 0, 0);
 	fill(TS_KIND_SAMPLE, 25, 75, UINT64_C(12340000000));
 	ts_write_relaxed(&alone.passed[TS_REASON_TORCH_YOUNG], 7);
-	cr_expect(eq(str, (char *)print(),
-		(char *)"  decoded images: 3 worked out here, 0 taken from the ring (0 %)\n"
-			"  CPU time saved: 0.00 s\n"
-			"  finished samples: 25 worked out here, 75 taken from the ring (75 "
-			"%)\n"
-			"  CPU time saved: 12.34 s\n"
-			"  not shared 7 times: an input file was changed just before or "
-			"while it was read\n"));
-}
-
-Test(block, files_are_copied_and_opened)
-{
-	fill(TS_KIND_BYTES, 10, 30, 0);
-	cr_expect(eq(str, (char *)print(),
-		(char *)"  files of slow storage: 10 copied here, 30 opened as copies (75 "
-			"%)\n"));
+	expect_block(NULL,
+		"  decoded images: 3 worked out here, 0 taken from the ring (0 %)\n"
+		"  CPU time saved: 0.00 s\n"
+		"  finished samples: 25 worked out here, 75 taken from the ring (75 %)\n"
+		"  CPU time saved: 12.34 s\n"
+		"  not shared 7 times: an input file was changed just before or while it was "
+		"read\n");
 }
 
 /* The last line is whole, whatever the numbers: the block has a fixed size. */
@@ -597,7 +590,7 @@ Test(block, the_longest_block_fits)
 	for (int i = 0; i < TS_REASON_COUNT; i++)
 		ts_write_relaxed(
 			&alone.passed[i], UINT64_MAX - 1000 + strlen(ts_reasons[i].text));
-	const char *rest = print();
+	const char *rest = print(NULL, 1);
 	size_t lines = 0;
 	for (const char *at = rest; *at; at++)
 		lines += *at == '\n';
@@ -653,31 +646,16 @@ Test(summary, a_job_is_found_in_a_ledger_of_ours_only)
 /* ---- the block of a job that is in a ledger, or in none ------------------------------------
  */
 
-static struct ts_ledger *book;
-
-static void make_book(void)
+Test(block, says_what_was_shared_and_what_not)
 {
-	book = mmap(NULL, TS_LEDGER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		-1, 0);
-	cr_assert(book != MAP_FAILED);
-}
+	static const char nothing[] = "  nothing: no call of this job could be shared\n";
 
-/* The block on the redirected stderr is that of this process, with these lines. */
-static void expect_block(const char *lines)
-{
-	char text[1024];
-
-	snprintf(text, sizeof(text), "tsshim: what %s (%d) shared\n%s",
-		program_invocation_short_name, (int)getpid(), lines);
-	cr_assert_stderr_eq_str(text);
-}
-
-Test(summary, says_what_was_shared_and_what_not)
-{
-	make_book();
+	make_ledger();
 	struct ts_job_row *row = ts_ledger_job(book, 3);
 	struct ts_tally *pixels = &row->kinds[TS_KIND_PIXELS];
 
+	expect_block(NULL, nothing); /* there is no ledger, or no row in it */
+	expect_block(book, nothing);
 	ts_write_relaxed(&row->id, 4711);
 	ts_write_relaxed(&pixels->produced, 25);
 	ts_write_relaxed(&pixels->shared, 75);
@@ -685,62 +663,34 @@ Test(summary, says_what_was_shared_and_what_not)
 	ts_write_relaxed(&row->passed[TS_REASON_JPEG_SMALL], 7);
 	ts_write_relaxed(&row->passed[TS_REASON_ALONE], 9);
 	ts_write_relaxed(&row->passed[TS_REASON_MEMORY], 7);
-	cr_redirect_stderr();
-	ts_summary_print(book, 4711, &alone);
-	expect_block(
+	expect_block(book,
 		"  decoded images: 25 worked out here, 75 taken from the ring (75 %)\n"
 		"  CPU time saved: 12.34 s\n"
 		"  not shared 9 times: no other job was asking for this data when it was made\n"
 		"  not shared 7 times: decoding costs less than sharing would\n"
 		"  not shared 7 times: no private memory left\n");
-}
-
-static const char nothing[] = "  nothing: no call of this job could be shared\n";
-
-Test(summary, says_so_when_there_is_no_row)
-{
-	make_book();
-	cr_redirect_stderr();
-	ts_summary_print(book, 4711, &alone);
-	expect_block(nothing);
-}
-
-Test(summary, says_so_when_there_is_no_ledger)
-{
-	cr_redirect_stderr();
-	ts_summary_print(NULL, 4711, &alone);
-	expect_block(nothing);
-}
-
-Test(summary, says_why_there_is_no_ledger)
-{
-	ts_write_relaxed(&alone.kinds[TS_KIND_PIXELS].produced, 3);
+	/* Why there is no ledger. */
+	fill(TS_KIND_PIXELS, 3, 0, 0);
 	ts_write_relaxed(&alone.passed[TS_REASON_NO_SPACE], 3);
-	cr_redirect_stderr();
-	ts_summary_print(NULL, 4711, &alone);
-	expect_block("  decoded images: 3 worked out here, 0 taken from the ring (0 %)\n"
-		     "  CPU time saved: 0.00 s\n"
-		     "  not shared 3 times: not enough shared memory (/dev/shm, memory limit, "
-		     "RLIMIT_AS)\n");
+	expect_block(NULL,
+		"  decoded images: 3 worked out here, 0 taken from the ring (0 %)\n"
+		"  CPU time saved: 0.00 s\n"
+		"  not shared 3 times: not enough shared memory (/dev/shm, memory limit, "
+		"RLIMIT_AS)\n");
 }
 
-Test(summary, names_the_five_most_frequent_reasons)
+Test(block, names_the_five_most_frequent_reasons)
 {
 	static const uint64_t huge = 1000000000000000000u;
-	char text[2048] = {0};
-	int ends[2], lines = 0;
+	int lines = 0;
 
-	make_book();
+	make_ledger();
 	ts_write_relaxed(&ts_ledger_job(book, 0)->id, 1);
 	for (uint32_t i = 0; i < TS_REASON_COUNT; i++)
 		ts_write_relaxed(&ts_ledger_job(book, 0)->passed[i], huge - i);
-	cr_assert(eq(int, pipe(ends), 0));
-	dup2(ends[1], 2);
-	ts_summary_print(book, 1, &alone);
-	cr_assert(gt(int, (int)read(ends[0], text, sizeof(text) - 1), 0));
-	for (char *at = text; (at = strchr(at, '\n')); at++)
+	for (const char *at = print(book, 1); (at = strchr(at, '\n')); at++)
 		lines++;
-	cr_expect(eq(int, lines, 6));
-	cr_expect(strstr(text, "not shared 999999999999999996 times") != NULL);
-	cr_expect(strstr(text, "999999999999999995") == NULL);
+	cr_expect(eq(int, lines, 5));
+	cr_expect(strstr(printed, "not shared 999999999999999996 times") != NULL);
+	cr_expect(strstr(printed, "999999999999999995") == NULL);
 }

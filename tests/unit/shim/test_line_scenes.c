@@ -8,15 +8,8 @@
 #include "leader/line/line.h"
 #include "shim/identity.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static struct ts_line_sum sum;
 static struct ts_config config;

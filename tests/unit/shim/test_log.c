@@ -5,9 +5,6 @@
 #include "shim/log.h"
 
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 TestSuite(log);
 

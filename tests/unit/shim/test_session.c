@@ -8,17 +8,10 @@
 #include "shim/identity.h"
 #include "shim/sys.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #define THREADS 8
 
@@ -45,37 +38,29 @@ Test(session, is_joined_once)
 	cr_expect(eq(u32, members(), 1));
 }
 
-static void expect_disabled(void)
+/* What nothing is shared with, by aligned jobs either. */
+static const char *const disabled[][2] = {
+	{"TSSHIM_DISABLE", "1"}, {"TSSHIM_SHARE", "off"}, {"TSSHIM_RING", "0"}};
+static const char *const *setting;
+
+static int is_disabled(void)
 {
 	enum ts_reason reason = TS_REASON_COUNT;
 
-	cr_expect(ts_session_enter(&reason) == NULL);
-	cr_expect(eq(int, reason, TS_REASON_DISABLED));
-}
-
-Test(session, can_be_switched_off)
-{
-	setenv("TSSHIM_DISABLE", "1", 1);
-	expect_disabled();
-}
-
-Test(session, shares_nothing_when_told_so)
-{
-	setenv("TSSHIM_SHARE", "off", 1);
+	setenv(setting[0], setting[1], 1);
 	setenv("TSSHIM_ALIGN", "0", 1);
-	expect_disabled();
+	return ts_session_enter(&reason) == NULL && reason == TS_REASON_DISABLED ? 0 : 1;
 }
 
-Test(session, still_shares_pixels_without_samples)
+Test(session, settings_switch_it_off)
 {
+	for (size_t i = 0; i < TS_ARRAY_SIZE(disabled); i++) {
+		setting = disabled[i];
+		cr_expect(eq(int, fixture_fork(is_disabled), 0), "%s", setting[0]);
+	}
+	/* Without samples it still shares pixels. */
 	setenv("TSSHIM_SHARE", "pixels", 1);
 	fixture_enter();
-}
-
-Test(session, has_nothing_to_share_with_a_ring_of_size_0)
-{
-	setenv("TSSHIM_RING", "0", 1);
-	expect_disabled();
 }
 
 /* ---- forks ------------------------------------------------------------------------------ */
@@ -149,20 +134,22 @@ static unsigned enter_in_threads(void)
 	return ts_load_relaxed(&entered) == 0 ? 0 : members();
 }
 
-static int expect_two_members(void)
+static int expect_members(unsigned wanted)
 {
 	unsigned count = enter_in_threads();
 
 	ts_session_finish();
-	return count == 2 ? 0 : (int)count + 10;
+	return count == wanted ? 0 : (int)count + 10;
+}
+
+static int expect_two_members(void)
+{
+	return expect_members(2);
 }
 
 static int expect_one_member(void)
 {
-	unsigned count = enter_in_threads();
-
-	ts_session_finish();
-	return count == 1 ? 0 : (int)count + 10;
+	return expect_members(1);
 }
 
 Test(session, threads_of_one_process_join_once)
@@ -170,18 +157,14 @@ Test(session, threads_of_one_process_join_once)
 	cr_expect(eq(u32, enter_in_threads(), 1));
 }
 
-Test(session, threads_of_a_fork_child_join_once)
-{
-	fixture_enter();
-	/* The race is a matter of luck; many children have enough of it. */
-	for (int i = 0; i < 50; i++)
-		cr_assert(eq(int, fixture_fork(expect_two_members), 0), "child %d", i);
-}
-
-Test(session, threads_of_a_child_of_nobody_join_once)
+/* The race is a matter of luck; many children have enough of it. */
+Test(session, threads_of_a_child_of_nobody_and_of_a_fork_child_join_once)
 {
 	for (int i = 0; i < 50; i++)
 		cr_assert(eq(int, fixture_fork(expect_one_member), 0), "child %d", i);
+	fixture_enter();
+	for (int i = 0; i < 50; i++)
+		cr_assert(eq(int, fixture_fork(expect_two_members), 0), "child %d", i);
 }
 
 /* A file system on which attaching stops in the middle: the test holds the ledger's lock. */

@@ -11,15 +11,8 @@
 #include "shim/config.h"
 #include "shim/reasons.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 TestSuite(sys);
 

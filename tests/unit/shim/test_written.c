@@ -5,12 +5,6 @@
 #include "shim/identity.h"
 #include "shim/written.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #define PAGES 64u
 #define PAGE  ((size_t)sysconf(_SC_PAGESIZE))
 #define BYTES (PAGES * PAGE)

@@ -6,11 +6,6 @@
 #include "hooks/torch/samples_private.h"
 #include "tests/unit/across.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #define ACROSS_PAYLOAD UINT64_C(100000)
 #define ACROSS_WAIT_US 1000u
 

@@ -2,9 +2,6 @@
 /* Many samples in one call: which are taken, where the call stops, and what it leaves. */
 #include "fixture.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define COUNT   8u
 #define ROW     UINT64_C(5000)
 #define LABEL   UINT64_C(8)

@@ -6,18 +6,13 @@
 #include "fixture.h"
 #include "hooks/torch/order.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define ORDER_TAG     UINT64_C(99)
 #define ORDER_COUNT   40
 #define ORDER_PAYLOAD UINT64_C(1000)
 
-/** The own order of all jobs here. */
-
+/* The own order of all jobs here. */
 static int64_t order_own[ORDER_COUNT];
 
-/* The scope of the samples of @draw. */
 /* The scope of the samples of @draw. */
 static void order_name_scope(uint32_t draw, unsigned char ret_scope[16])
 {
@@ -41,7 +36,6 @@ static struct ts_order *order_begun(uint32_t epoch)
 
 static uint32_t order_occurrences[ORDER_COUNT];
 
-/* Choose so many, and say the scopes that are wanted. */
 /* Choose so many, and say the scopes that are wanted. */
 static uint64_t order_choose(
 	struct ts_order *order, uint64_t count, int64_t *indices, uint32_t *draws)
@@ -80,7 +74,6 @@ static void order_expect_next(struct ts_order *order, int64_t index, uint32_t dr
 }
 
 /* Another job says that it made it. */
-/* Another job says that it made it. */
 static void order_say(uint64_t tag, uint32_t index, uint32_t draw, uint32_t epoch)
 {
 	struct ts_note_made note = {.tag = tag, .index = index, .draw = draw, .epoch = epoch};
@@ -92,7 +85,6 @@ static void order_say(uint64_t tag, uint32_t index, uint32_t draw, uint32_t epoc
 	ts_journal_write(&others, &note);
 }
 
-/* Somebody at @epoch makes @index for @draw; @noted: this job itself, which notes that. */
 /* Somebody at @epoch makes @index for @draw; @noted: this job itself, which notes that. */
 static void order_make_noted(
 	int64_t index, uint32_t occurrence, uint32_t draw, uint32_t epoch, bool noted)
@@ -132,11 +124,30 @@ static void order_expect_end(struct ts_order *order)
 	cr_expect(eq(u64, order_choose(order, 1, none, draws), 0));
 }
 
-TestSuite(order, .init = torch_init, .fini = torch_finish);
+static struct ts_order *order;
+
+static void order_begin_at(uint32_t epoch)
+{
+	tsshim_order_destroy(order);
+	order = order_begun(epoch);
+}
+
+static void begin_order(void)
+{
+	torch_init();
+	order = order_begun(0);
+}
+
+static void end_order(void)
+{
+	tsshim_order_destroy(order);
+	torch_finish();
+}
+
+TestSuite(order, .init = begin_order, .fini = end_order);
 
 Test(order, who_is_alone_has_its_own)
 {
-	struct ts_order *order = order_begun(0);
 	int64_t indices[ORDER_COUNT];
 	uint32_t draws[ORDER_COUNT];
 
@@ -156,13 +167,10 @@ Test(order, who_is_alone_has_its_own)
 		}
 		cr_expect(eq(u64, order_choose(order, ORDER_COUNT, indices, draws), 0));
 	}
-	tsshim_order_destroy(order);
 }
 
 Test(order, the_newest_that_is_lacking_comes_first)
 {
-	struct ts_order *order = order_begun(0);
-
 	order_make(order_own[9], 0, 0);
 	order_make(order_own[5], 0, 0);
 	order_expect_next(order, order_own[5], 0);
@@ -172,13 +180,11 @@ Test(order, the_newest_that_is_lacking_comes_first)
 	order_expect_next(order, order_own[0], 0);
 	order_make(order_own[0], 0, 0); /* had already */
 	order_expect_next(order, order_own[1], 0);
-	tsshim_order_destroy(order);
 }
 
 Test(order, who_is_behind_draws_as_the_one_in_front)
 {
-	struct ts_order *order = order_begun(1);
-
+	order_begin_at(1);
 	order_make(order_own[4], 6, 5);
 	order_expect_next(order, order_own[4], 6);
 	order_expect_next(order, order_own[0], 5);
@@ -190,16 +196,15 @@ Test(order, who_is_behind_draws_as_the_one_in_front)
 	order_expect_next(order, order_own[2], 5);
 	order_expect_next(order, order_own[3], 5);
 	order_expect_next(order, order_own[4], 7);
-	tsshim_order_destroy(order);
 }
 
 Test(order, every_index_comes_once_whatever_the_journal_says)
 {
-	struct ts_order *order = order_begun(3);
 	int64_t indices[ORDER_COUNT];
 	uint32_t draws[ORDER_COUNT];
 	bool seen[ORDER_COUNT] = {false};
 
+	order_begin_at(3);
 	for (int i = 0; i < ORDER_COUNT; i += 2) {
 		order_make(i, 4, 3);
 		order_make(i, 3, 3);
@@ -221,13 +226,10 @@ Test(order, every_index_comes_once_whatever_the_journal_says)
 			"of the odd ones as of the even ones, the newest");
 	}
 	cr_expect(eq(u64, order_choose(order, 1, indices, draws), 0));
-	tsshim_order_destroy(order);
 }
 
 Test(order, a_record_that_is_gone_is_passed_by)
 {
-	struct ts_order *order = order_begun(0);
-
 	order_make(order_own[30], 0, 0);
 	/* A ring of 8 MiB is full of others' by then. */
 	for (int64_t i = 0; i < 12000; i++) {
@@ -235,12 +237,10 @@ Test(order, a_record_that_is_gone_is_passed_by)
 		order_make(ORDER_COUNT + i, 0, 0);
 	}
 	order_expect_next(order, order_own[0], 0);
-	tsshim_order_destroy(order);
 }
 
 Test(order, an_index_comes_again_as_often_as_its_sampler_gives_it)
 {
-	struct ts_order *order = order_begun(0);
 	const int64_t indices[] = {5, 6, 5, 7, 5};
 
 	cr_assert(eq(int, tsshim_order_begin(order, indices, 5, 2, ORDER_TAG), 0));
@@ -252,12 +252,10 @@ Test(order, an_index_comes_again_as_often_as_its_sampler_gives_it)
 	order_expect_item(order, 5, 1, 2);
 	order_expect_item(order, 5, 2, 2);
 	order_expect_end(order);
-	tsshim_order_destroy(order);
 }
 
 Test(order, each_time_of_an_index_is_shared_apart)
 {
-	struct ts_order *order = order_begun(0);
 	const int64_t indices[] = {5, 6, 5, 7, 5}, fewer[] = {5, 5, 8};
 
 	cr_assert(eq(int, tsshim_order_begin(order, indices, 5, 2, ORDER_TAG), 0));
@@ -278,13 +276,11 @@ Test(order, each_time_of_an_index_is_shared_apart)
 	order_expect_item(order, 5, 1, 4);
 	order_expect_item(order, 8, 0, 4);
 	order_expect_end(order);
-	tsshim_order_destroy(order);
 }
 
 Test(order, what_comes_again_often_is_found_again)
 {
 	static int64_t same[30000];
-	struct ts_order *order = order_begun(0);
 	bool seen[10000];
 
 	for (uint32_t i = 0; i < TS_ARRAY_SIZE(same); i++)
@@ -302,7 +298,6 @@ Test(order, what_comes_again_often_is_found_again)
 		}
 		order_expect_end(order);
 	}
-	tsshim_order_destroy(order);
 }
 
 Test(order, a_note_of_another_tag_is_none_of_any_time)
@@ -321,19 +316,16 @@ Test(order, a_note_of_another_tag_is_none_of_any_time)
 
 Test(order, an_epoch_again_is_drawn_again)
 {
-	struct ts_order *order = order_begun(4);
-
+	order_begin_at(4);
 	order_expect_next(order, order_own[0], 4);
 	cr_assert(eq(int, tsshim_order_begin(order, order_own, ORDER_COUNT, 4, ORDER_TAG), 0));
 	order_expect_next(order, order_own[0], 4);
 	cr_assert(eq(int, tsshim_order_begin(order, order_own, ORDER_COUNT, 1, ORDER_TAG), 0));
 	order_expect_next(order, order_own[0], 1);
-	tsshim_order_destroy(order);
 }
 
 Test(order, indices_that_are_none_are_refused)
 {
-	struct ts_order *order = order_begun(0);
 	const int64_t negative[] = {1, -1}, large[] = {INT64_C(1) << 31};
 
 	cr_expect(eq(int, tsshim_order_begin(order, negative, 2, 1, ORDER_TAG), -ERANGE));
@@ -343,12 +335,10 @@ Test(order, indices_that_are_none_are_refused)
 	int64_t none[1];
 	uint32_t draws[1];
 	cr_expect(eq(u64, order_choose(order, 1, none, draws), 0));
-	tsshim_order_destroy(order);
 }
 
 Test(order, a_recording_comes_before_the_rule)
 {
-	struct ts_order *order = order_begun(0);
 	const int64_t indices[] = {5, 6, 5, 7, 5};
 
 	cr_assert(eq(int, tsshim_order_begin(order, indices, 5, 2, ORDER_TAG), 0));
@@ -369,12 +359,10 @@ Test(order, a_recording_comes_before_the_rule)
 	order_expect_next(order, 5, 3);
 	order_expect_item(order, 5, 1, 3);
 	order_expect_next(order, 7, 10);
-	tsshim_order_destroy(order);
 }
 
 Test(order, what_this_job_made_itself_changes_nothing)
 {
-	struct ts_order *order = order_begun(0);
 	struct ts_note_made note;
 	struct ts_journal *journal;
 
@@ -385,27 +373,23 @@ Test(order, what_this_job_made_itself_changes_nothing)
 	cr_expect(note.mine && note.tag == ORDER_TAG && note.index == (uint32_t)order_own[9] &&
 		  note.draw == 4 && note.epoch == 4);
 	order_expect_next(order, order_own[0], 0);
-	tsshim_order_destroy(order);
 }
 
 Test(order, nobodys_notes)
 {
-	struct ts_order *order = order_begun(0);
-
 	order_make(order_own[9], 0, 0);
 	cr_assert(eq(int, tsshim_order_begin(order, order_own, ORDER_COUNT, 1, 0), 0));
 	order_expect_next(order, order_own[0], 1);
-	tsshim_order_destroy(order);
 }
 
 /* Free orders of one loader beside each other, as iterators that live at a time have them. */
 
 TestSuite(order_beside, .init = torch_init, .fini = torch_finish);
 
-/* An order beside @order whose @epoch begins. */
-static struct ts_order *begun_beside(struct ts_order *order, uint32_t epoch)
+/* An order beside @first whose @epoch begins. */
+static struct ts_order *begun_beside(struct ts_order *first, uint32_t epoch)
 {
-	struct ts_order *other = tsshim_order_create(order);
+	struct ts_order *other = tsshim_order_create(first);
 
 	cr_assert(other != NULL);
 	cr_assert(eq(
@@ -414,11 +398,11 @@ static struct ts_order *begun_beside(struct ts_order *order, uint32_t epoch)
 }
 
 /* All that is left of an epoch of a lone job is of its own order, with its own draws. */
-static void expect_own(struct ts_order *order, int from, uint32_t draw)
+static void expect_own(struct ts_order *of, int from, uint32_t draw)
 {
 	for (int i = from; i < ORDER_COUNT; i++)
-		order_expect_next(order, order_own[i], draw);
-	order_expect_end(order);
+		order_expect_next(of, order_own[i], draw);
+	order_expect_end(of);
 }
 
 Test(order_beside, each_lacks_items_of_its_own)
@@ -504,43 +488,28 @@ Test(order_beside, an_epoch_before_another_one_is_drawn_anew)
 
 TestSuite(order_rule, .init = torch_init, .fini = torch_finish);
 
-Test(order_rule, two_speeds)
+/* Where jobs take turns in front, what making costs slows the first down. */
+static const struct {
+	const char *what;
+	int count;
+	double speeds[4], most; /* times that a sample is made */
+	unsigned near;
+} rules[] = {
+	{"two speeds", 2, {1, .5}, 1.03, SPEEDS_NEAR},
+	{"nearly one speed", 2, {1, .9}, 1.03, 100},
+	{"four speeds", 4, {1, .8, .5, .25}, 1.05, SPEEDS_NEAR},
+	{"in step", 4, {1, 1, 1, 1}, 1.03, SPEEDS_NEAR},
+};
+
+Test(order_rule, each_sample_is_made_once_and_all_are_given_a_shuffle)
 {
-	struct speeds_job *jobs = speeds_begin();
-	double made = speeds_run(jobs, 2, (const double[]){1, .5});
-
-	cr_expect(made <= 1.03, "%f", made);
-	speeds_expect_shuffled(jobs, 2, SPEEDS_NEAR);
-	speeds_end(jobs);
-}
-
-Test(order_rule, nearly_one_speed)
-{
-	struct speeds_job *jobs = speeds_begin();
-	double made = speeds_run(jobs, 2, (const double[]){1, .9});
-
-	cr_expect(made <= 1.03, "%f", made);
-	/* The jobs take turns in front: what making costs slows the first down. */
-	speeds_expect_shuffled(jobs, 2, 100);
-	speeds_end(jobs);
-}
-
-Test(order_rule, four_speeds)
-{
-	struct speeds_job *jobs = speeds_begin();
-	double made = speeds_run(jobs, 4, (const double[]){1, .8, .5, .25});
-
-	cr_expect(made <= 1.05, "%f", made);
-	speeds_expect_shuffled(jobs, 4, SPEEDS_NEAR);
-	speeds_end(jobs);
-}
-
-Test(order_rule, in_step)
-{
-	struct speeds_job *jobs = speeds_begin();
-	double made = speeds_run(jobs, 4, (const double[]){1, 1, 1, 1});
-
-	cr_expect(made <= 1.03, "%f", made);
-	speeds_expect_shuffled(jobs, 4, SPEEDS_NEAR);
-	speeds_end(jobs);
+	for (size_t i = 0; i < TS_ARRAY_SIZE(rules); i++) {
+		struct speeds_job *jobs = speeds_begin();
+		double made = speeds_run(jobs, rules[i].count, rules[i].speeds);
+		cr_expect(made <= rules[i].most, "%s: %f", rules[i].what, made);
+		speeds_expect_shuffled(jobs, rules[i].count, rules[i].near);
+		speeds_end(jobs);
+		torch_finish();
+		torch_init();
+	}
 }

@@ -2,9 +2,6 @@
 /* The life of one sample between the glue and the store. */
 #include "fixture.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define PAYLOAD UINT64_C(100000)
 
 TestSuite(samples, .init = torch_init, .fini = torch_finish);

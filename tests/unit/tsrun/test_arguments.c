@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Where the command is looked at, which points into them, they have to be of the test's scope.
+ */
 #define WORDS(...) ((const char *[]){"tsrun", __VA_ARGS__, NULL})
 
 static struct ts_arguments result;
@@ -72,7 +74,6 @@ Test(arguments, summary_takes_no_value)
 
 Test(arguments, a_seed_may_be_left_out_and_is_joined)
 {
-	/* Of this scope, for the command points into it. */
 	const char **argv = WORDS("--align", "c");
 	cr_assert_eq(parse(argv), 0);
 	cr_assert_str_eq(result.setting[TS_OPTION_ALIGN], "0");
@@ -93,7 +94,6 @@ Test(arguments, a_seed_may_be_left_out_and_is_joined)
 
 Test(arguments, the_option_before_the_command_is_known_when_it_has_no_value)
 {
-	/* Of this scope, for the command points into it. */
 	const char **argv = WORDS("--group=g", "--align", "7", "--", "c");
 	cr_assert_eq(parse(argv), 0);
 	cr_assert_str_eq(result.command[0], "7");
@@ -118,7 +118,6 @@ Test(arguments, sub_commands)
 	cr_assert_eq(parse(WORDS("gc", "-n")), 0);
 	cr_assert_eq(result.mode, TS_MODE_GC);
 	cr_assert(result.flag[TS_FLAG_DRY_RUN]);
-	/* Of this scope, for the command points into it. */
 	const char **argv = WORDS("--", "stats");
 	cr_assert_eq(parse(argv), 0);
 	cr_assert_eq(result.mode, TS_MODE_RUN);
@@ -140,7 +139,6 @@ Test(arguments, doctor_takes_a_command)
 	cr_assert_eq(result.mode, TS_MODE_DOCTOR);
 	cr_assert(result.flag[TS_FLAG_JSON]);
 	cr_assert_null(result.command);
-	/* Of this scope, for the command points into it. */
 	const char **argv = WORDS("doctor", "--", "gc", "--json");
 	cr_assert_eq(parse(argv), 0);
 	cr_assert_eq(result.mode, TS_MODE_DOCTOR);

@@ -25,7 +25,7 @@ static void begin(void)
 static void end(void)
 {
 	char command[128];
-	snprintf(command, sizeof(command), "rm -r '%s'", directory);
+	snprintf(command, sizeof(command), "/bin/rm -rf '%s'", directory);
 	cr_expect_eq(system(command), 0);
 }
 
@@ -33,9 +33,9 @@ TestSuite(checks, .init = begin, .fini = end);
 
 static const char *in_directory(const char *name)
 {
-	static char paths[4][256];
+	static char paths[16][256];
 	static unsigned next;
-	char *path = paths[next++ % 4];
+	char *path = paths[next++ % TS_ARRAY_SIZE(paths)];
 
 	snprintf(path, sizeof(paths[0]), "%s/%s", directory, name);
 	return path;
@@ -261,39 +261,19 @@ Test(checks, parts_of_gpus_are_counted)
 
 /* Paths, LD_PRELOAD, and what ELF files say about preloading. */
 
-static char directory[64];
-
-static void make_directory(void)
-{
-	strcpy(directory, "/tmp/tsrun-test-XXXXXX");
-	cr_assert_not_null(mkdtemp(directory));
-}
-
-static void remove_directory(void)
-{
-	char command[128];
-	snprintf(command, sizeof(command), "/bin/rm -rf '%s'", directory);
-	cr_assert_eq(system(command), 0);
-}
-
 /* Path of @name in the directory; with @text it is made with that content. */
 static const char *file(const char *name, const char *text, unsigned mode)
 {
-	static char path[4][PATH_MAX];
-	static unsigned turn;
-	char *p = path[turn++ % 4];
-	snprintf(p, PATH_MAX, "%s/%s", directory, name);
+	const char *path = in_directory(name);
+
 	if (text) {
-		FILE *f = fopen(p, "w");
-		cr_assert_not_null(f);
-		fputs(text, f);
-		fclose(f);
-		cr_assert_eq(chmod(p, mode), 0);
+		(void)unlink(path);
+		cr_assert_eq(chmod(make_file(name, text, strlen(text), 0600), mode), 0);
 	}
-	return p;
+	return path;
 }
 
-TestSuite(preload, .init = make_directory, .fini = remove_directory);
+TestSuite(preload, .init = begin, .fini = end);
 
 /* What composing gives; "" when the library is in @present already. */
 static const char *compose(const char *present, const char *library)
@@ -306,19 +286,15 @@ static const char *compose(const char *present, const char *library)
 	return value;
 }
 
-Test(preload, nothing_there)
-{
-	cr_assert_str_eq(compose(NULL, "/l/libtsshim.so"), "/l/libtsshim.so");
-	cr_assert_str_eq(compose("", "/l/libtsshim.so"), "/l/libtsshim.so");
-	cr_assert_str_eq(compose(" : ", "/l/libtsshim.so"), "/l/libtsshim.so");
-}
-
 Test(preload, what_is_there_stays_in_front)
 {
-	cr_assert_str_eq(
-		compose("libasan.so.8", "/l/libtsshim.so"), "libasan.so.8:/l/libtsshim.so");
-	cr_assert_str_eq(compose("/a/b.so /c/d.so", "/l/libtsshim.so"),
-		"/a/b.so /c/d.so:/l/libtsshim.so");
+	static const char *const cases[][2] = {{NULL, "/l/libtsshim.so"},
+		{"", "/l/libtsshim.so"}, {" : ", "/l/libtsshim.so"},
+		{"libasan.so.8", "libasan.so.8:/l/libtsshim.so"},
+		{"/a/b.so /c/d.so", "/a/b.so /c/d.so:/l/libtsshim.so"}};
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(cases); i++)
+		cr_expect_str_eq(compose(cases[i][0], "/l/libtsshim.so"), cases[i][1]);
 }
 
 Test(preload, not_added_twice)
@@ -433,16 +409,14 @@ Test(preload, verdicts_that_need_no_elf)
 	/* This program itself may be linked with a shared AddressSanitizer, which is another
 	 * verdict. */
 	setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
-	cr_assert_eq(ts_library_judge("/proc/self/exe", "/proc/self/exe"), TS_PRELOAD_WORKS);
-	cr_assert_eq(ts_library_judge(file("text", "hello", 0755), "/proc/self/exe"),
-		TS_PRELOAD_WORKS);
 	/* A script is as good as its interpreter. */
-	cr_assert_eq(ts_library_judge(file("s", "#! /bin/sh -e\n", 0755), "/proc/self/exe"),
-		TS_PRELOAD_WORKS);
+	const char *const programs[] = {"/proc/self/exe", file("text", "hello", 0755),
+		file("s", "#! /bin/sh -e\n", 0755), file("none", NULL, 0)};
+	for (size_t i = 0; i < TS_ARRAY_SIZE(programs); i++)
+		cr_expect_eq(ts_library_judge(programs[i], "/proc/self/exe"), TS_PRELOAD_WORKS,
+			"%s", programs[i]);
 	cr_assert_eq(ts_library_judge(file("loop", "#!/proc/self/exe", 0755), "/proc/self/exe"),
 		TS_PRELOAD_WORKS);
-	cr_assert_eq(
-		ts_library_judge(file("none", NULL, 0), "/proc/self/exe"), TS_PRELOAD_WORKS);
 }
 
 Test(preload, setuid_of_another_user_is_secure)
