@@ -139,8 +139,7 @@ class Site:
             os.mkdir(os.path.dirname(self.cluster))
             support.write(self.listing, "\n".join(self.names) + "\n")
             self.nodes_list = os.path.join(self.folder, "list")
-            with open(self.nodes_list, "w", encoding="ascii") as file:
-                file.writelines("%s:%d\n" % (address, self.port) for address in self.nodes.addresses)
+            support.write(self.nodes_list, "".join("%s:%d\n" % (address, self.port) for address in self.nodes.addresses))
             self.storages = [Storage(self.nodes, number, self.source, self.mount, self.settings)
                              for number in range(self.count)]
         except BaseException:
@@ -164,15 +163,19 @@ class Site:
         for one in self.nodes.run_all(self.words_up(*words), env):
             assert one.status == 0 and one.errors == "", one.errors
 
-    def server(self, number):
-        """The process of that node's server."""
+    def programs(self, number, name):
+        """Process numbers of the programs called @name on that node, up to the 15 letters that are kept."""
         found = []
         for process in self.nodes.processes(number):
-            with contextlib.suppress(OSError), open("/proc/%d/comm" % process, encoding="ascii") as file:
-                if file.read() == "memcached\n":
+            with contextlib.suppress(OSError):
+                if support.read("/proc/%d/comm" % process) == name[:15] + "\n":
                     found.append(process)
-        assert len(found) == 1, found
-        return found[0]
+        return found
+
+    def server(self, number):
+        """The process of that node's server."""
+        process, = self.programs(number, "memcached")
+        return process
 
     def group(self):
         self.groups += 1
