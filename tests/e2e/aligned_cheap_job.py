@@ -5,7 +5,6 @@ aligned_cheap.py.  For each way to load them prints "way digest" of all that was
 the order; with --dear the items cost so much that they are shared.
 """
 
-import argparse
 import hashlib
 import random
 import threading
@@ -15,6 +14,7 @@ import torch
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
 import costs
+import data_job
 import meeting
 
 COUNT, EPOCHS = 70, 2
@@ -189,10 +189,8 @@ def in_a_thread():
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--dear", action="store_true")
-    parser.add_argument("--size", type=int, help="of batches, in the place of each loader's own")
-    options = parser.parse_args()
+    # The size of batches, in the place of each loader's own.
+    options = data_job.options_of(dear=False, size=int)
     costs.install(2_000_000 if options.dear else 1000)
     torch.set_num_threads(1)
     meeting.arrive()

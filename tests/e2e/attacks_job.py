@@ -6,7 +6,6 @@ around them.  Prints all of its batches.
 usage: attacks_job.py --case NAME --who N --place DIRECTORY [--then ...]...
 """
 
-import argparse
 import collections
 import contextlib
 import hashlib
@@ -22,7 +21,7 @@ import torchvision.transforms.functional as TF
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
 import costs
-import exact_job
+import data_job
 import meeting
 from exact_zoo import Items, picture
 
@@ -401,9 +400,7 @@ def batches(loader):
 
 def play(options):
     """A scene: all epochs of the case."""
-    torch.manual_seed(1)
-    random.seed(1)
-    numpy.random.seed(1)
+    data_job.seed_all(1)
     made = CASES[options.case](options)
     loader = DataLoader(made.data, **made.loader)
     for epoch in range(EPOCHS):
@@ -421,18 +418,15 @@ def play(options):
 
 
 def arguments(words):
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--case", choices=CASES)
-    parser.add_argument("--who", type=int, choices=(0, 1), help="which of the two jobs it is")
-    parser.add_argument("--place", help="directory for files")
-    return parser.parse_args(words)
+    # Which of the two jobs it is, and a directory for files.
+    return data_job.options_of(words, case=tuple(CASES), who=int, place=str)
 
 
 def main():
-    first, *later = exact_job.scenes(sys.argv[1:], arguments)
+    first, *later = data_job.scenes(arguments)
     meeting.arrive()
     costs.install()
-    exact_job.play_all(first, later, play)
+    data_job.play_all(first, later, play)
 
 
 if __name__ == "__main__":
