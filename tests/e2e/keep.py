@@ -6,7 +6,8 @@ import signal
 import sys
 
 import support
-from exact import IMAGES, counter, group_of, job
+from aligned_common import YOUNG, counter, well
+from exact import IMAGES, job
 from support import HERE, Group, finish, plain_environment, run, start, victim
 
 
@@ -104,9 +105,8 @@ def test_validation_is_made_once_by_a_lone_job():
     """And training samples, which draw random numbers, from pictures that are decoded once."""
     for pipeline, shared in (("free", "sample"), ("random", "pixels")):
         command = job("--pipeline", pipeline, "--epochs", 3)
-        expected = run(command)
-        assert expected.status == 0, expected.errors
-        with group_of(TSSHIM_KEEP="1h", TSSHIM_VERIFY="0") as group:
+        expected = well(run(command))
+        with Group(**YOUNG, TSSHIM_KEEP="1h", TSSHIM_VERIFY="0") as group:
             for _ in range(2):
                 support.equal(expected, run(command, group.environment()), pipeline)
                 assert counter(group, "produced", shared) == IMAGES
