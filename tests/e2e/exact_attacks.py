@@ -7,6 +7,7 @@ samples are made of, or could do so with the same byte code.
 """
 
 import collections
+import contextlib
 import functools
 import os
 import pathlib
@@ -268,15 +269,11 @@ def finally_returns(index):
         return index  # noqa: B012
 
 
-@bad
-def suppressed():
-    import contextlib
-
-    def make(index):
-        with contextlib.suppress(OSError):
-            return open("/nonexistent").read()
-        return index
-    return Items(make)
+@refused_item
+def suppressed(index):
+    with contextlib.suppress(OSError):
+        return open("/nonexistent").read()
+    return index
 
 
 @refused_item
@@ -295,26 +292,10 @@ refused("generator_with_a_position", lambda index: index, source=(n for n in ran
 refused("method_of_a_module", time.time)
 
 
-@bad
-def attribute_of_a_function():
-    def helper(index):
-        return index
-    helper.go = time.time
-    return Items(lambda index: index, helper=helper)
-
-
-@bad
-def attribute_of_a_tensor():
-    tensor = torch.zeros(1)
-    tensor.go = time.time
-    return Items(lambda index: index, tensor=tensor)
-
-
-@bad
-def attribute_of_a_dict():
-    table = collections.OrderedDict()
-    table.go = time.time
-    return Items(lambda index: index, table=table)
+for _name, _value in (("function", lambda index: index), ("tensor", torch.zeros(1)),
+                      ("dict", collections.OrderedDict())):
+    _value.go = time.time
+    refused("attribute_of_a_" + _name, lambda index: index, value=_value)
 
 
 @bad
@@ -350,8 +331,6 @@ def function_that_pretends():
 
 refused("shared_tensor", lambda index: index, event=threading.Event())
 refused("open_file", lambda index: OPENED.read())
-
-
 refused("module_held", lambda index: index, module=time)
 refused("class_held", lambda index: index, kind=Items)
 
@@ -381,13 +360,9 @@ def other_code():
 patched("patched_by_a_partial", TF, "hflip", functools.partial(lambda image: image),
         T.RandomCrop(3))
 patched("patched_by_an_object", TF, "hflip", Items(None), T.RandomCrop(3))
-
-
 patched("patched_data_set", torch.utils.data.Dataset, "__getattr__", lambda self, name: 1,
         lambda index: index)
 patched("patched_module_call", torch.nn.Module, "__call__", lambda self, x: x, T.RandomCrop(3))
-
-
 patched("patched_class_of_built_ins", __import__("builtins"), "list", type("Numbers", (list,), {}),
         lambda index: index)
 
@@ -405,12 +380,7 @@ NAMESPACE = types.SimpleNamespace(copy=lambda: COUNTS)
 SIZES, SCALES, TABLES = [], [], []
 
 
-@bad
-def cached():
-    @functools.lru_cache(maxsize=None)
-    def value(index):
-        return random.random()
-    return Items(value)
+refused("cached", functools.lru_cache(maxsize=None)(lambda index: random.random()))
 
 
 @refused_kind(None)
@@ -451,13 +421,14 @@ class property_with_effects(Items):
         return self.size
 
 
-@bad
-def property_met_by_another():
-    class Size:
-        @property
-        def width(self):
-            return time.time()
-    return Items(lambda index: SIZES[0].width, held=SIZES.append(Size()))
+class Size:
+    @property
+    def width(self):
+        return time.time()
+
+
+refused("property_met_by_another", lambda index: SIZES[0].width, held=SIZES.append(Size()))
+refused("property_by_format", lambda index: "{0[0].width}".format(SIZES))
 
 
 @refused_kind(lambda index: index)
@@ -535,34 +506,26 @@ def what_a_copy_gives():
 refused("what_a_copy_of_an_instance_gives", lambda index: NAMESPACE.copy().append(index))
 
 
-@bad
-def string_of_its_own():
-    class Text(str):
-        def lower(self):
-            return str(time.time())
-    return Items(lambda index: index, name=Text("a"))
+class Text(str):
+    def lower(self):
+        return str(time.time())
 
 
-@bad
-def list_of_its_own():
-    class Numbers(list):
-        pass
-    return Items(lambda index: index, numbers=Numbers())
+class Numbers(list):
+    pass
 
 
-@bad
-def method_on_the_instance():
-    data = Items(lambda index: index)
-    data.helper = lambda: time.time()
-    return data
+refused("string_of_its_own", lambda index: index, name=Text("a"))
+refused("list_of_its_own", lambda index: index, numbers=Numbers())
+refused("method_on_the_instance", lambda index: index, helper=lambda: time.time())
 
 
-@bad
-def patched_class():
-    class Data(Items):
-        pass
-    Data.__getitem__ = lambda self, index: time.time()
-    return Data(None)
+class Patched(Items):
+    pass
+
+
+Patched.__getitem__ = lambda self, index: time.time()
+BAD["patched_class"] = lambda: Patched(None)
 
 
 @bad
@@ -612,15 +575,6 @@ def called_by_a_library():
             EVENTS.append(1)
             return 0, 0, 1, 1
     return Items(Crop(3))
-
-
-@bad
-def property_by_format():
-    class Size:
-        @property
-        def width(self):
-            return time.time()
-    return Items(lambda index: "{0[0].width}".format(SIZES), held=SIZES.append(Size()))
 
 
 @bad

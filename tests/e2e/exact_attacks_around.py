@@ -37,7 +37,8 @@ from torch.utils.data import Dataset
 from torchvision import datasets
 from torchvision import transforms as T
 
-from exact_attacks import BUFFER, COUNTS, EVENTS, NORMALIZE, PATH, RANDOM, During, bad, during, patched, refused
+from exact_attacks import (BUFFER, COUNTS, EVENTS, NORMALIZE, PATH, RANDOM, During, bad, during, patched, refused,
+                           refused_item)
 from exact_zoo import Items
 
 try:
@@ -173,12 +174,8 @@ REPEATED = Repeats()
 
 refused("copied_by_the_instance", lambda index: copy.deepcopy(COPIED).append(index))
 refused("reduced_by_the_instance", lambda index: copy.deepcopy(REDUCED).append(index))
-
-
 refused("array_of_the_instance", lambda index: np.array(ARRAY).fill(index))
 refused("clipped_by_the_instance", lambda index: np.clip(CLIPPED, 0, 1).fill(index))
-
-
 refused("repeated_by_the_class", lambda index: np.repeat(REPEATED, 2).fill(index))
 during("copied_by_a_registry", lambda: Items(lambda index: copy.deepcopy(REPEATED)),
        lambda: copyreg.pickle(Repeats, counted), lambda: copyreg.dispatch_table.pop(Repeats))
@@ -283,12 +280,10 @@ def operator_of_the_users():
 patched("warning_shown_by_the_user", warnings, "showwarning", counted, lambda index: index)
 
 
-@bad
-def error_of_arithmetic():
-    before = {}
-    return During(lambda: Items(lambda index: np.ones(1) / index),
-                  lambda: before.update(np.seterr(all="call"), call=np.seterrcall(counted)),
-                  lambda: (np.seterrcall(before.pop("call")), np.seterr(**before)))
+BEFORE = {}
+during("error_of_arithmetic", lambda: Items(lambda index: np.ones(1) / index),
+       lambda: BEFORE.update(np.seterr(all="call"), call=np.seterrcall(counted)),
+       lambda: (np.seterrcall(BEFORE.pop("call")), np.seterr(**BEFORE)))
 
 
 # ---- memory that somebody else may write to ----
@@ -298,18 +293,8 @@ FILE.write(bytes(64))
 FILE.flush()
 
 
-@bad
-def view_of_a_mapped_file():
-    mapped = np.memmap(FILE.name, np.uint8, "r")
-    return Items(lambda index: index, data=np.asarray(mapped))
-
-
-@bad
-def private_view_of_a_mapped_file():
-    mapped = np.memmap(FILE.name, np.uint8, "c")
-    return Items(lambda index: index, data=np.asarray(mapped))
-
-
+refused("view_of_a_mapped_file", lambda index: index, data=np.asarray(np.memmap(FILE.name, np.uint8, "r")))
+refused("private_view_of_a_mapped_file", lambda index: index, data=np.asarray(np.memmap(FILE.name, np.uint8, "c")))
 refused("tensor_of_a_mapped_file", lambda index: index,
         data=torch.from_numpy(np.memmap(FILE.name, np.uint8, "c")))
 
@@ -322,9 +307,7 @@ refused("whole_of_a_part", lambda index: PART.base[0])
 
 
 if hasattr(torch.Tensor, "has_names"):
-    @bad
-    def names_of_a_tensor():
-        return Items(lambda index: index, data=torch.zeros(2, names=("one",)))
+    refused("names_of_a_tensor", lambda index: index, data=torch.zeros(2, names=("one",)))
 
 
 refused("gradient_of_a_tensor", lambda index: NAMED.grad + index)
@@ -505,23 +488,21 @@ class Store:
         return COUNTS
 
 
-def opened(index):
+@refused_item
+def opened_by_the_user(index):
     file = STORE.open()
     file.append(index)
 
 
 STORE = Store()
-refused("opened_by_the_user", opened)
 Copies = collections.namedtuple("Copies", "copy other")
 COPIES = Copies(lambda: COUNTS, 1)
 
 
-def copied(index):
+@refused_item
+def field_called_copy(index):
     values = COPIES.copy()
     values += [index]
-
-
-refused("field_called_copy", copied)
 
 
 class Wrapped:
@@ -540,20 +521,18 @@ class Universal:
 WRAPPED, UNIVERSAL = Wrapped(), Universal()
 
 
-def in_place_of_an_array(index):
+@refused_item
+def array_of_the_users(index):
     values = np.array(WRAPPED)
     values += 1
     return values
 
 
-def in_place_of_a_sum(index):
+@refused_item
+def ufunc_of_the_users(index):
     values = np.ones(2) + UNIVERSAL
     values += 1
     return values
-
-
-refused("array_of_the_users", in_place_of_an_array)
-refused("ufunc_of_the_users", in_place_of_a_sum)
 
 
 # ---- libraries that were changed ----
@@ -583,8 +562,6 @@ patched("method_of_a_package", torch.Tensor, "mean",
 patched("property_of_a_package", torch.Tensor, "T",
         property(of_a_package("def get(self): return EVENTS.append(1)", "get")),
         lambda: T.Lambda(lambda x: x.T))
-
-
 during("kernel_of_torchvision", lambda: Items(lambda index: torchvision.io.read_image("x")),
        lambda: torch.library._impls.add("image/decode_image/CPU"),
        lambda: torch.library._impls.discard("image/decode_image/CPU"))
@@ -595,13 +572,15 @@ during("kernel_of_torchvision", lambda: Items(lambda index: torchvision.io.read_
 TALLY = {"n": 0}
 
 
-def changes_what_was_tiled(index):
+@refused_item
+def tile_that_is_a_view(index):
     tiled = np.tile(FOUR, 1)
     tiled += index
     return tiled
 
 
-def changes_what_was_listed(index):
+@refused_item
+def list_that_is_a_dictionary(index):
     listed = np.array(TALLY).tolist()
     listed["n"] = index
     return listed
@@ -614,8 +593,6 @@ class Rounded:
         return EVENTS.append(1)
 
 
-refused("tile_that_is_a_view", changes_what_was_tiled)
-refused("list_that_is_a_dictionary", changes_what_was_listed)
 refused("method_called_like_a_function", lambda index: np.rint(np.array([ROUNDED])))
 ROUNDED = Rounded()
 
