@@ -431,28 +431,11 @@ refused("property_met_by_another", lambda index: SIZES[0].width, held=SIZES.appe
 refused("property_by_format", lambda index: "{0[0].width}".format(SIZES))
 
 
-@refused_kind(lambda index: index)
-class attributes_by_name(Items):
-    def __getattr__(self, name):
-        return time.time()
-
-
-@refused_kind(lambda index: index)
-class attributes_of_all(Items):
-    def __getattribute__(self, name):
-        return object.__getattribute__(self, name)
-
-
-@refused_kind(lambda index: index)
-class hides_state(Items):
-    def __getstate__(self):
-        return {}
-
-
-@refused_kind(lambda index: index)
-class deleted(Items):
-    def __del__(self):
-        EVENTS.append(1)
+for _name, _method, _value in (
+        ("attributes_by_name", "__getattr__", lambda self, name: time.time()),
+        ("attributes_of_all", "__getattribute__", lambda self, name: object.__getattribute__(self, name)),
+        ("hides_state", "__getstate__", lambda self: {}), ("deleted", "__del__", lambda self: EVENTS.append(1))):
+    refused_kind(lambda index: index)(type(_name, (Items,), {_method: _value, "__module__": __name__}))
 
 
 @bad
