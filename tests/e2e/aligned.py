@@ -202,16 +202,6 @@ def test_training_is_bit_identical_with_company():
             if line.startswith("loss")] == expected
 
 
-def test_late_joiner_and_different_speeds():
-    expected = samples(alone("--epochs", 3))
-    with aligned() as group, meeting.of(1) as where:
-        slow = start(job("--epochs", 3, "--step", 0.1), group.environment(**where))
-        wait_until(lambda: meeting.has_come(where, slow, 1), "the second epoch")
-        fast = start(job("--epochs", 3, "--batch", 24), group.environment())
-        for process in (slow, fast):
-            assert samples(finish(process)) == expected
-
-
 def test_jobs_that_were_alone_find_each_other():
     """While a job is alone it asks for few of its items.  One is an epoch ahead, and not for long alone."""
     expected = samples(alone("--epochs", 5))

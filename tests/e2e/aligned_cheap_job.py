@@ -95,18 +95,12 @@ class Exchanging(Draws):
         return self.say(index, drawn)
 
 
-def parts(name):
-    """The two ways to put data sets together; indices are those of what is inside."""
-    inside = Draws(name)
-    return {"subset": Subset(inside, range(COUNT - 1, -1, -1)),
-            "concatenation": ConcatDataset([Draws(name + " a", 30), Draws(name + " b", 30)])}
-
-
 def datasets():
     for name, workers, size, options in WAYS:
         yield "draws " + name, Draws(name), workers, size, options
-    for kind, dataset in parts("parts").items():
-        yield kind, dataset, 1, 16, {}
+    # The two ways to put data sets together; indices are those of what is inside.
+    yield "subset", Subset(Draws("parts"), range(COUNT - 1, -1, -1)), 1, 16, {}
+    yield "concatenation", ConcatDataset([Draws("parts a", 30), Draws("parts b", 30)]), 1, 16, {}
     for workers in 0, 1:
         yield "own %d" % workers, Own("own %d" % workers), workers, 16, {}
         yield "late %d" % workers, Late("late %d" % workers), workers, 16, {}
