@@ -52,15 +52,10 @@ def test_what_one_node_knows_is_opened_by_no_other():
 
 
 def test_several_jobs_of_a_node_get_what_they_get_without():
-    with site(2) as one:
-        with Tier(one, each=2, **PATIENT) as tier:
-            tier.read(one.names)
-            one.reset()
-            assert tier.read(one.names) == 0
-        # Nothing of ours, nothing that could differ.
-        jobs = one.start(2, one.group(), plain=True).epoch()
-        assert len({found["sum"] for found in jobs}) == 1
-        assert {found["bytes"] for found in jobs} == {one.bytes}
+    with site(2) as one, Tier(one, each=2, **PATIENT) as tier:
+        tier.read(one.names)
+        one.reset()
+        assert tier.read(one.names) == 0
 
 
 def test_a_node_that_joins_late_finds_everything():
