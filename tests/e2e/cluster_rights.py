@@ -12,7 +12,7 @@ import tempfile
 
 import paths
 import support
-from cluster_servers import FAILED, SECRET, STRANGER, Cluster, read, talk, write
+from cluster_servers import FAILED, SECRET, STRANGER, Cluster, read, talk
 
 
 def test_another_secret_is_refused(two):

@@ -498,7 +498,7 @@ class Numbers(list):
     pass
 
 
-refused("string_of_its_own", lambda index: index, name=Text("a"))
+refused("string_of_its_own", lambda index: index, text=Text("a"))
 refused("list_of_its_own", lambda index: index, numbers=Numbers())
 refused("method_on_the_instance", lambda index: index, helper=lambda: time.time())
 

@@ -367,14 +367,16 @@ class Text:
         EVENTS.append(spec)
         return spec
 
+
+class Truth:
     def __bool__(self):
         EVENTS.append(1)
         return True
 
 
-TEXT = Text()
+TEXT, TRUTH = Text(), Truth()
 refused("formats_itself", lambda index: f"{TEXT:{index}}")
-refused("is_true_with_effects", lambda index: TEXT and index)
+refused("is_true_with_effects", lambda index: TRUTH and index)
 
 
 if hasattr(sys, "monitoring"):  # a tool may be told of each call
