@@ -6,8 +6,11 @@ what they get without.  What goes wrong is in across_faults.py.
 
 import os
 
+import pytest
+
 import support
-from across_common import PATIENT, Run, between, site, watched, without
+from across_common import PATIENT, Run, between, watched, without
+from cluster_tier import site
 
 LARGE = ("--items", 128, "--workers", 2, "--batch", 24, "--floats", 150000)
 
@@ -21,21 +24,13 @@ def test_two_nodes_make_each_sample_once():
         assert alone.count("shared") == 0 and alone.count("produced") == alone.given()
 
 
-def two_jobs_on_each_of(count):
+@support.whole
+@pytest.mark.parametrize("count", [2, 4])
+def test_nodes_with_two_jobs_each(count):
     with site(count) as some:
         run = Run(some, *LARGE, each=2, **PATIENT)
         run.expect(without(some, *LARGE))
         run.expect_once()
-
-
-@support.whole
-def test_two_nodes_with_two_jobs_each():
-    two_jobs_on_each_of(2)
-
-
-@support.whole
-def test_four_nodes_with_two_jobs_each():
-    two_jobs_on_each_of(4)
 
 
 @support.whole

@@ -5,47 +5,18 @@ account of it.  For tests.
 """
 
 import contextlib
-import glob
 import itertools
 import os
-import sys
-import tempfile
 from concurrent import futures
 
+import cluster_tier
+import meeting
 import support
-
-sys.path.append(os.path.join(support.HERE, "..", "storage"))
-import cluster_nodes  # noqa: E402
-import cluster_tier  # noqa: E402
-import meeting  # noqa: E402
 
 JOB = os.path.join(support.HERE, "across_job.py")
 # How long things take decides nothing: what is allowed for is so many times as long, and to get a
 # sample may take so many times as long as to make it.
 PATIENT = {"library": support.TEST_LIBRARY, "TSSHIM_TEST_PATIENCE": "200"}
-
-
-@contextlib.contextmanager
-def site(count, files=4, words=()):
-    with tempfile.TemporaryDirectory() as folder:
-        names = cluster_nodes.files(folder, files, 2000)
-        with cluster_nodes.Site(count, folder, names) as some:
-            some.up(*words)
-            yield some
-
-
-def programs(some, number, name):
-    """Process numbers of the programs called @name on that node, up to the 15 letters that are kept."""
-    found = []
-    for process in some.nodes.processes(number):
-        with contextlib.suppress(OSError), open("/proc/%d/comm" % process, encoding="utf-8") as file:
-            if file.read().rstrip("\n") == name[:15]:
-                found.append(process)
-    return found
-
-
-def servers(some, number):
-    return programs(some, number, "memcached")
 
 
 class Run:
@@ -111,13 +82,10 @@ class Run:
         return [(statistics["nodes"], {name: count for name, count in statistics["passed"].items() if count})
                 for statistics in self.statistics]
 
-    def count(self, name, kind="sample"):
-        return sum(self.count_of(number, name, kind) for number in range(len(self.statistics)))
-
-    def count_of(self, number, name, kind="sample"):
-        """That of the jobs of node @number."""
-        return sum(row.get("kinds", row)[kind][name]
-                   for row in self.statistics[number].get("datasets", []))
+    def count(self, name):
+        """Of the samples of all jobs."""
+        return sum(row.get("kinds", row)["sample"][name]
+                   for statistics in self.statistics for row in statistics.get("datasets", []))
 
     def reason(self, name):
         return sum(statistics["passed"].get(name, 0) for statistics in self.statistics)
@@ -158,6 +126,9 @@ def without(some, *options):
     return _without[options]
 
 
+# ---- what happens meanwhile ----------------------------------------------------------------------
+
+
 @contextlib.contextmanager
 def watched():
     """A @meanwhile for one Run that is held: from the second epoch on a job of each node that does
@@ -171,9 +142,6 @@ def watched():
                 watchers.callback(cluster_tier.Watcher(run.site, number, run.group).end)
             meeting.leave(where)
         yield meanwhile
-
-
-# ---- what happens meanwhile ----------------------------------------------------------------------
 
 
 def between(*actions):
@@ -190,26 +158,13 @@ def between(*actions):
     return meanwhile
 
 
-def nothing(_):
-    pass
-
-
 def helpers(some):
     """Of all nodes, whose names begin alike: [process of each]."""
     return [process for number in range(some.count)
-            for name in ("tsshim-peer", "tsshim-peer-test") for process in programs(some, number, name)]
+            for name in ("tsshim-peer", "tsshim-peer-test") for process in some.programs(number, name)]
 
 
 def await_helpers(some):
     """The same, of each node one: who asks goes on without, while it is being started."""
     support.wait_until(lambda: len(helpers(some)) == some.count, "a helper on each node")
     return helpers(some)
-
-
-def is_stopped(process):
-    """Each of its threads, which stop in their own time."""
-    found = set()
-    for path in glob.glob("/proc/%d/task/*/stat" % process):
-        with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
-            found.add(file.read().rpartition(") ")[2][0])
-    return found == {"T"}

@@ -4,28 +4,37 @@ Samples between nodes (--across nodes) while servers, networks and helpers go wr
 they get without, and what was made or taken is what they got.
 """
 
-import contextlib
 import os
 import shutil
 import signal
-import subprocess
-import sys
 
 import support
-from across_common import (Run, await_helpers, between, helpers, is_stopped, nothing, programs, servers, site,
-                           without)
+from across_common import Run, await_helpers, between, helpers, without
+from cluster_tier import NEW_SECRET, exchange, kill, liar, secret_of, site
 
 # Steps of the helper at which samples are on their way, and how often each is gone through before.
 STEPS = [("peer_entered", 1), *((step, 20) for step in (
     "peer_taken", "peer_found", "peer_asked", "peer_opened", "peer_written", "peer_answers",
     "peer_answered", "peer_sealed", "peer_stored"))]
-NEW = "f" * 64
 
 
-def compared(some, epochs=3):
-    """The words of jobs with scenes, and what these are compared with."""
-    words = ("--epochs", epochs)
-    return (*words, "--scenes"), without(some, *words)
+def checked(some, *options, words=(), **more):
+    """A Run with these @options, whose jobs get what they get without other nodes."""
+    alone = without(some, *options)
+    run = Run(some, *options, *words, **more)
+    run.expect(alone)
+    run.expect_account()
+    return run
+
+
+def amid(some, *actions, epochs=3):
+    """The Run of jobs in each of whose epochs the next of @actions() happens."""
+    return checked(some, "--epochs", epochs, words=["--scenes"], meanwhile=between(
+        *(lambda _, action=action: action() for action in actions)))
+
+
+def nothing():
+    pass
 
 
 # ---- servers -----------------------------------------------------------------------------------
@@ -33,36 +42,9 @@ def compared(some, epochs=3):
 
 def test_a_server_that_is_stopped_goes_on_or_is_killed_changes_nothing():
     with site(2) as some:
-        words, alone = compared(some)
-
-        def to_server(number):
-            return lambda run: [os.kill(process, number) for process in servers(some, 1)]
-
-        run = Run(some, *words, meanwhile=between(
-            *map(to_server, (signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL))))
-        run.expect(alone)
-        run.expect_account()
+        run = amid(some, *(lambda number=number: os.kill(some.server(1), number)
+                           for number in (signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL)))
         assert run.reason("across_alone") > 0  # what was on its way
-
-
-@contextlib.contextmanager
-def liar(some, number):
-    """In the place of the server of node @number one that answers nonsense."""
-    for process in servers(some, number):
-        os.kill(process, signal.SIGKILL)
-    support.wait_until(lambda: not servers(some, number), "the server has gone")
-    command = some.nodes.inside(number, sys.executable, os.path.join(support.HERE, "cluster_liar.py"),
-                                some.nodes.addresses[number], str(some.port))
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        def tell(lie):
-            process.stdin.write(lie + "\n")
-            process.stdin.flush()
-            assert process.stdout.readline() == lie + "\n"
-        try:
-            assert process.stdout.readline() == "ready\n"
-            yield tell
-        finally:
-            process.kill()
 
 
 # Lies that cost no second for each sample; the others are told to readers of files.
@@ -71,10 +53,7 @@ LIES = ("noise", "nothing", "changed", "version", "swapped", "cut", "won")
 
 def test_a_server_that_lies_changes_nothing():
     with site(2, words=["--no-tls"]) as some, liar(some, 1) as tell:
-        words, alone = compared(some, epochs=len(LIES))
-        run = Run(some, *words, meanwhile=between(*[lambda run, lie=lie: tell(lie) for lie in LIES]))
-        run.expect(alone)
-        run.expect_account()
+        run = amid(some, *(lambda lie=lie: tell(lie) for lie in LIES), epochs=len(LIES))
         assert run.count("shared") > 0 and run.reason("across_alone") > 0
 
 
@@ -83,11 +62,7 @@ def test_a_server_that_lies_changes_nothing():
 
 def test_a_node_that_is_cut_off_and_mended_changes_nothing():
     with site(2) as some:
-        words, alone = compared(some)
-        run = Run(some, *words, meanwhile=between(
-            nothing, lambda run: some.nodes.cut(1), lambda run: some.nodes.mend(1)))
-        run.expect(alone)
-        run.expect_account()
+        run = amid(some, nothing, lambda: some.nodes.cut(1), lambda: some.nodes.mend(1))
         assert run.count("shared") > 0 and run.reason("across_alone") > 0
 
 
@@ -97,25 +72,15 @@ def test_a_node_that_is_cut_off_and_mended_changes_nothing():
 @support.whole
 def test_a_secret_that_is_exchanged_while_samples_travel():
     with site(2) as some:
-        path = os.path.join(some.cluster, "secret")
-        old = support.read(path).strip()
-        first = []
+        old, first = secret_of(some), []
 
-        def exchange(*secrets):
-            def action(run):
+        def to(*secrets):
+            def action():
                 first.append(helpers(some) if first else await_helpers(some))
-                with open(path + ".new", "w", encoding="ascii",
-                          opener=lambda p, f: os.open(p, f, 0o600)) as file:
-                    file.writelines(secret + "\n" for secret in secrets)
-                os.rename(path + ".new", path)
-                some.up()
+                exchange(some, *secrets)
             return action
 
-        words, alone = compared(some, epochs=4)
-        run = Run(some, *words, meanwhile=between(
-            exchange(old, NEW), exchange(NEW, old), exchange(NEW), nothing))
-        run.expect(alone)
-        run.expect_account()
+        run = amid(some, to(old, NEW_SECRET), to(NEW_SECRET, old), to(NEW_SECRET), nothing, epochs=4)
         assert run.count("shared") > 0
         assert len(first[0]) == 2 and first == [first[0]] * 3, "helpers go on"
 
@@ -127,23 +92,15 @@ def test_a_secret_that_is_exchanged_while_samples_travel():
 def test_a_helper_that_is_stopped_and_goes_on_changes_nothing():
     """It may write to places, in which nobody looks by then."""
     with site(2) as some:
-        words, alone = compared(some)
         stopped = []
 
-        def stop(run):
+        def stop():
             await_helpers(some)
-            stopped.extend(programs(some, 0, "tsshim-peer"))
+            stopped.extend(some.programs(0, "tsshim-peer"))
             for process in stopped:
-                os.kill(process, signal.SIGSTOP)
-                support.wait_until(lambda process=process: is_stopped(process), "it is stopped")
+                kill(process, signal.SIGSTOP)
 
-        def go_on(run):
-            for process in stopped:
-                os.kill(process, signal.SIGCONT)
-
-        run = Run(some, *words, meanwhile=between(nothing, stop, go_on))
-        run.expect(alone)
-        run.expect_account()
+        run = amid(some, nothing, stop, lambda: [os.kill(process, signal.SIGCONT) for process in stopped])
         assert len(stopped) == 1
         assert run.count("shared") > 0 and run.reason("across_alone") > 0
         support.wait_until(lambda: not helpers(some), "helpers end with their jobs")
@@ -152,22 +109,14 @@ def test_a_helper_that_is_stopped_and_goes_on_changes_nothing():
 @support.whole
 def test_a_helper_that_stays_stopped_keeps_nobody():
     with site(2) as some:
-        words, alone = compared(some, epochs=2)
-
-        def stop(run):
-            for process in await_helpers(some):
-                os.kill(process, signal.SIGSTOP)
-
-        run = Run(some, *words, meanwhile=between(stop, nothing))
-        run.expect(alone)
-        run.expect_account()
+        run = amid(some, lambda: [os.kill(process, signal.SIGSTOP) for process in await_helpers(some)],
+                   nothing, epochs=2)
         assert run.reason("across_alone") > 0
         for process in helpers(some):
             os.kill(process, signal.SIGCONT)
         support.wait_until(lambda: not helpers(some), "helpers end with their jobs")
 
 
-@contextlib.contextmanager
 def library_with(some, point, times):
     """A library whose first helper on each node is killed when it comes to @point that often."""
     folder = os.path.join(some.folder, "library-" + point)
@@ -176,12 +125,10 @@ def library_with(some, point, times):
         shutil.copy(os.path.join(support.BUILD, name), folder)
     os.symlink(os.path.join(support.BUILD, "python"), os.path.join(folder, "python"))
     program = os.path.join(folder, "tsshim-peer")
-    with open(program, "w", encoding="utf-8") as file:
-        file.write("#!/bin/sh\n/bin/mkdir /run/%s 2>/dev/null && export TSSHIM_TEST_KILL=%s:%d\n"
-                   'exec %s "$@"\n' % (point, point, times, os.path.join(
-                       support.BUILD, "tsshim-peer-test")))
+    support.write(program, "#!/bin/sh\n/bin/mkdir /run/%s 2>/dev/null && export TSSHIM_TEST_KILL=%s:%d\n"
+                  'exec %s "$@"\n' % (point, point, times, os.path.join(support.BUILD, "tsshim-peer-test")))
     os.chmod(program, 0o755)
-    yield os.path.join(folder, "libtsshim.so")
+    return os.path.join(folder, "libtsshim.so")
 
 
 @support.whole
@@ -190,19 +137,13 @@ def test_a_helper_that_is_killed_changes_nothing():
     when it is time to."""
     with site(2) as some:
         for point, times in STEPS if support.WHOLE else STEPS[::3]:
-            with library_with(some, point, times) as library:
-                run = Run(some, library=library)
-                run.expect(without(some))
-                run.expect_account()
-                assert run.reason("across_alone") > 0, point  # it was killed
+            run = checked(some, library=library_with(some, point, times))
+            assert run.reason("across_alone") > 0, point  # it was killed
 
 
 @support.whole
 def test_a_helper_that_is_killed_while_it_makes_room_changes_nothing():
     options = ("--items", 128, "--floats", 150000, "--epochs", 4, "--cost", 12)
     with site(2, words=("--memory", "64M")) as some:
-        with library_with(some, "room_removed", 3) as library:
-            run = Run(some, *options, library=library)
-            run.expect(without(some, *options))
-            run.expect_account()
-            assert run.reason("across_alone") > 0  # it was killed
+        run = checked(some, *options, library=library_with(some, "room_removed", 3))
+        assert run.reason("across_alone") > 0  # it was killed

@@ -4,7 +4,6 @@ A training job for across.py: aligned_job.py with items that cost so much that o
 worth asking, and that may read files.
 """
 
-import argparse
 import os
 import sys
 import time
@@ -15,6 +14,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 import aligned_job
+import data_job
 import meeting
 
 
@@ -55,23 +55,13 @@ class Stream(IterableDataset):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--items", type=int, default=96)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--cost", type=float, default=6, help="ms of CPU time for an item")
-    parser.add_argument("--floats", type=int, default=20000)
-    parser.add_argument("--files", help="directory to read the items from")
-    parser.add_argument("--node", action="store_true", help="items that depend on the node")
-    parser.add_argument("--iterable", action="store_true")
-    parser.add_argument("--scenes", action="store_true", help="one behind the first batch of each epoch")
-    parser.add_argument("--seed", type=int, default=None, help="of the job itself")
-    options = parser.parse_args()
-    meeting.arrive()
-    torch.set_num_threads(1)
-    if options.seed is not None:
-        torch.manual_seed(options.seed)
+    options = data_job.options_of(
+        items=96, workers=1, batch=16, epochs=2, floats=20000, seed=int, iterable=False,
+        cost=6.0,  # ms of CPU time for an item
+        files=str,  # directory to read the items from
+        node=False,  # items that depend on the node
+        scenes=False)  # one behind the first batch of each epoch
+    data_job.begin(options)
     data = Costly(options.items, options.cost, options.floats, options.files, options.node)
     loader = DataLoader(Stream(data) if options.iterable else data, batch_size=options.batch,
                         shuffle=not options.iterable, num_workers=options.workers)

@@ -9,7 +9,6 @@ import os
 
 import pytest
 
-import across_common
 import cluster_tier
 import programs
 import support
@@ -52,7 +51,7 @@ def test_on_two_nodes(path, program):
     Data.settle()
     with support.Group() as group:
         alone, = delivered(program, [(1, with_environment(settings(group.name)))], checkpoints)
-    with across_common.site(NODES) as some:
+    with cluster_tier.site(NODES) as some:
         group = some.group()
         # Jobs of the group that read nothing: whoever is ready first takes nothing away.
         watchers = [cluster_tier.Watcher(some, number, group) for number in range(NODES)]

@@ -95,13 +95,19 @@ def alike(command, what=None, preload=LIBRARY, path=None, cwd=None, **more):
     return with_us
 
 
-def active(outcome, count=1):
-    """@outcome says that @count interpreters were active, and that is as it should be."""
-    assert marks(outcome, "active") == ["True"] * count, outcome.output[-3000:]
+def active(outcome, so="True"):
+    """@outcome says that its interpreter was active."""
+    assert marks(outcome, "active") == [so], outcome.output[-3000:]
 
 
 def inactive(outcome):
-    assert marks(outcome, "active") == ["False"], outcome.output[-3000:]
+    active(outcome, "False")
+
+
+def fed(command, text, *environments):
+    """What @command prints that is given the @text, in each of these @environments."""
+    return [subprocess.run(command, input=text, text=True, env=env, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT).stdout for env in environments]
 
 
 def patched(outcome, count=1):
@@ -147,11 +153,9 @@ def test_words_behind_the_program_are_not_options():
 
 
 def test_program_on_standard_input():
-    text = support.read(CHILD)
     for command in ([PYTHON], [PYTHON, "-"], [PYTHON, "-", "facts", "-I"]):
-        outcomes = [subprocess.run(command, input=text, text=True, env=environment(preload),
-                                   stdout=subprocess.PIPE).stdout for preload in ("", LIBRARY)]
-        plain, with_us = (support.Outcome(0, output, "") for output in outcomes)
+        plain, with_us = (support.Outcome(0, output, "") for output in fed(
+            command, support.read(CHILD), environment(), environment(LIBRARY)))
         equal(plain, with_us, command)
         active(with_us)
 
@@ -177,10 +181,8 @@ def test_interactive():
     startup = os.path.join(scratch.name, "startup.py")
     support.write(startup, "print('started')\n")
     script = "import os, sys; print(sys.path, os.environ.get('PYTHONPATH'))\n"
-    texts = [subprocess.run([PYTHON, "-i", "-q"], input=script, text=True,
-                            env=environment(preload, PYTHONSTARTUP=startup),
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
-             for preload in ("", LIBRARY)]
+    texts = fed([PYTHON, "-i", "-q"], script, *(
+        environment(preload, PYTHONSTARTUP=startup) for preload in ("", LIBRARY)))
     assert texts[0] == texts[1] and "started" in texts[0], texts
 
 

@@ -7,10 +7,12 @@ import signal
 import tempfile
 import time
 
+import pytest
+
 import meeting
 import support
 from aligned_common import (ONCE_SHARED, aligned, alone, counter, fresh, full_dev_shm, job, samples,
-                            together)
+                            together, well)
 from support import Group, finish, run, signal_job, start, wait_until
 
 
@@ -93,8 +95,8 @@ def test_who_finds_a_whole_batch_in_the_making_makes_one_that_is_queued():
                       "--notes", notes.fileno())
         started = [start(command, group.environment(**where), pass_fds=[notes.fileno()])
                    for _ in range(2)]
-        for outcome in map(finish, started):
-            assert outcome.status == 0, outcome.errors[-2000:]
+        for process in started:
+            well(finish(process))
         notes.seek(0)
         lines = [line.split() for line in notes]
     times = collections.Counter(index for what, index, _ in lines if what == "begin")
@@ -158,20 +160,11 @@ def test_folds_share_what_they_have_in_common():
     assert all(whole[key] == digests for key, digests in samples(alone(*folds[0])).items())
 
 
-def test_a_data_set_twice_in_a_concatenation_gives_two_views():
-    for index, digests in samples(alone("--subset", "twice")).items():
-        assert len(digests) == 2 and digests[0] != digests[1], index
-
-
-def test_two_loaders_give_two_views():
-    for index, digests in samples(alone("--two-views")).items():
-        first, second = (digest.split()[0] for digest in digests)
-        assert first != second, index
-
-
-def test_one_loader_iterated_twice_at_once_gives_two_epochs():
-    """As `for a, b in zip(loader, loader)`; else each sample would be paired with itself."""
-    for index, digests in samples(alone("--zip", "--epochs", 1)).items():
+@pytest.mark.parametrize("options", [("--subset", "twice"), ("--two-views",), ("--zip", "--epochs", 1)], ids=lambda o: o[0])
+def test_two_views(options):
+    """By a data set twice in a concatenation, two loaders, and one that is iterated twice at once, as
+    `for a, b in zip(loader, loader)`; else each sample would be paired with itself."""
+    for index, digests in samples(alone(*options)).items():
         first, second = (digest.split()[0] for digest in digests)
         assert first != second, index
 
@@ -207,16 +200,6 @@ def test_training_is_bit_identical_with_company():
     assert len(expected) == 18
     assert [line for line in outcomes[0].output.splitlines()
             if line.startswith("loss")] == expected
-
-
-def test_late_joiner_and_different_speeds():
-    expected = samples(alone("--epochs", 3))
-    with aligned() as group, meeting.of(1) as where:
-        slow = start(job("--epochs", 3, "--step", 0.1), group.environment(**where))
-        wait_until(lambda: meeting.has_come(where, slow, 1), "the second epoch")
-        fast = start(job("--epochs", 3, "--batch", 24), group.environment())
-        for process in (slow, fast):
-            assert samples(finish(process)) == expected
 
 
 def test_jobs_that_were_alone_find_each_other():

@@ -82,8 +82,8 @@ if __name__ == "__main__":  # a job whose collate function makes tensors, views 
     sys.exit()
 
 import support
-from aligned_common import counter, samples
-from aligned_zoo import ITEMS, aligned, job, together, two
+from aligned_common import counter, samples, together
+from aligned_zoo import ITEMS, aligned, job, two
 
 
 def test_batches_made_at_once_are_shared_by_item():

@@ -5,7 +5,6 @@ aligned_cheap.py.  For each way to load them prints "way digest" of all that was
 the order; with --dear the items cost so much that they are shared.
 """
 
-import argparse
 import hashlib
 import random
 import threading
@@ -15,6 +14,7 @@ import torch
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
 import costs
+import data_job
 import meeting
 
 COUNT, EPOCHS = 70, 2
@@ -95,18 +95,12 @@ class Exchanging(Draws):
         return self.say(index, drawn)
 
 
-def parts(name):
-    """The two ways to put data sets together; indices are those of what is inside."""
-    inside = Draws(name)
-    return {"subset": Subset(inside, range(COUNT - 1, -1, -1)),
-            "concatenation": ConcatDataset([Draws(name + " a", 30), Draws(name + " b", 30)])}
-
-
 def datasets():
     for name, workers, size, options in WAYS:
         yield "draws " + name, Draws(name), workers, size, options
-    for kind, dataset in parts("parts").items():
-        yield kind, dataset, 1, 16, {}
+    # The two ways to put data sets together; indices are those of what is inside.
+    yield "subset", Subset(Draws("parts"), range(COUNT - 1, -1, -1)), 1, 16, {}
+    yield "concatenation", ConcatDataset([Draws("parts a", 30), Draws("parts b", 30)]), 1, 16, {}
     for workers in 0, 1:
         yield "own %d" % workers, Own("own %d" % workers), workers, 16, {}
         yield "late %d" % workers, Late("late %d" % workers), workers, 16, {}
@@ -189,10 +183,8 @@ def in_a_thread():
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--dear", action="store_true")
-    parser.add_argument("--size", type=int, help="of batches, in the place of each loader's own")
-    options = parser.parse_args()
+    # The size of batches, in the place of each loader's own.
+    options = data_job.options_of(dear=False, size=int)
     costs.install(2_000_000 if options.dear else 1000)
     torch.set_num_threads(1)
     meeting.arrive()

@@ -2,6 +2,7 @@
 """Jobs under alignment, alone and together, and what they delivered; for aligned*.py."""
 
 import collections
+import itertools
 import os
 import tempfile
 
@@ -10,19 +11,22 @@ import support
 import warm
 from support import HERE, Group, finish, run, start
 
-JOB = os.path.join(HERE, "aligned_job.py")
+# The test build also shares samples of files that are younger than a minute.
+YOUNG = {"library": support.TEST_LIBRARY, "TSSHIM_TEST_YOUNG_INPUTS": "1"}
 
 
-def job(*options):
-    return [support.torch_python(), JOB, *[str(option) for option in options]]
+def job_of(name):
+    """What gives the command line of the job in the file of that @name, with options."""
+    return lambda *options: [support.torch_python(), os.path.join(HERE, name), *map(str, options)]
+
+
+job = job_of("aligned_job.py")
 
 
 def fresh(*options, **settings):
     """The output of one aligned job without anybody to share with."""
     with Group(TSSHIM_ALIGN="7", **settings) as group:
-        outcome = run(job(*options), group.environment())
-    assert outcome.status == 0, outcome.errors[-2000:]
-    return outcome
+        return well(run(job(*options), group.environment()))
 
 
 known = {}
@@ -30,10 +34,8 @@ known = {}
 
 def without_ring(command, library=support.LIBRARY):
     """The outcome of an aligned job that shares nothing with anybody; in a fork, see warm.py."""
-    outcome = warm.run(command, LD_PRELOAD=library, TSSHIM_ALIGN="7", TSSHIM_RING="0",
-                       TSSHIM_GROUP="e2e-alone-%d" % os.getpid())
-    assert outcome.status == 0, outcome.errors[-2000:]
-    return outcome
+    return well(warm.run(command, LD_PRELOAD=library, TSSHIM_ALIGN="7", TSSHIM_RING="0",
+                         TSSHIM_GROUP="e2e-alone-%d" % os.getpid()))
 
 
 def alone(*options):
@@ -54,19 +56,23 @@ def samples(outcome):
     return {key: sorted(digests) for key, digests in found.items()}
 
 
-def counter(group, name):
-    return sum(dataset.get("kinds", dataset)["sample"][name]
+def counter(group, name, kind="sample"):
+    return sum(dataset.get("kinds", dataset)[kind][name]
                for dataset in group.statistics().get("datasets", []))
 
 
-def together(jobs, group):
-    """Outcomes of the @jobs, started at the same time."""
+def well(outcome):
+    """This one, of a job that ended well."""
+    assert outcome.status == 0, outcome.errors[-2000:]
+    return outcome
+
+
+def together(jobs, group, places=itertools.repeat(None), more=itertools.repeat({})):
+    """Outcomes of the @jobs, started at the same time, each in one of these @places and with @more variables."""
     with meeting.of(len(jobs)) as where:
-        started = [start(command, group.environment(**where)) for command in jobs]
-        outcomes = [finish(process) for process in started]
-    for outcome in outcomes:
-        assert outcome.status == 0, outcome.errors[-2000:]
-    return outcomes
+        started = [start(command, group.environment(**where, **variables), cwd=place)
+                   for command, place, variables in zip(jobs, places, more)]
+        return list(map(well, [finish(process) for process in started]))
 
 
 def aligned(**settings):
@@ -97,11 +103,8 @@ def full_dev_shm(until, command, *options):
                    FILLED, "(%s fill) &" % until if until else "fill; : &")
     command = [support.TSRUN, "--summary", "--align=7", "--ring", "64M", *options, "--", *command]
     with tempfile.TemporaryDirectory() as out, meeting.of(2) as where:
-        outcome = run(["unshare", "--mount", "--propagation", "private", "sh", "-c", program,
-                       "sh", *command],
-                      support.plain_environment(OUT=out, TSRUN=support.TSRUN, **where))
-        assert outcome.status == 0, outcome.errors[-2000:]
-        outcomes = []
-        for name in ("one", "two"):
-            outcomes.append(support.Outcome(0, support.read(os.path.join(out, name)), ""))
+        outcome = well(run(["unshare", "--mount", "--propagation", "private", "sh", "-c", program,
+                            "sh", *command],
+                           support.plain_environment(OUT=out, TSRUN=support.TSRUN, **where)))
+        outcomes = [support.Outcome(0, support.read(os.path.join(out, name)), "") for name in ("one", "two")]
     return outcomes, outcome.errors

@@ -93,29 +93,33 @@ def test_files_read_from_copies_are_listed_as_what_they_are_copies_of():
         assert bytes_shared >= FILES, bytes_shared
 
 
-def changes():
-    """Ways to change a file after its sample was published."""
-    def rewrite(path):
-        with open(path, "r+b") as file:
-            file.write(b"FIRST")
+def rewrite(path):
+    with open(path, "r+b") as file:
+        file.write(b"FIRST")
 
-    def replace(path):
-        support.write(path + ".new", b"other")
-        os.rename(path + ".new", path)
 
-    def store(path):
-        with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
-            memory[:5] = b"mmaps"
+def replace(path):
+    support.write(path + ".new", b"other")
+    os.rename(path + ".new", path)
 
-    def truncate(path):
-        os.truncate(path, 3)
 
-    def link(path):
-        os.rename(path, path + "~")
-        os.symlink("/etc/hostname", path)
-        os.unlink(path + "~")
+def store(path):
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        memory[:5] = b"mmaps"
 
-    return rewrite, replace, store, truncate, link, os.unlink
+
+def link(path):
+    os.unlink(path)
+    os.symlink("/etc/hostname", path)
+
+
+def remove(path):
+    os.unlink(path)
+    os.mkdir(path)  # so that the list of files stays the same
+
+
+# Ways to change a file after its sample was published.
+CHANGES = rewrite, replace, store, lambda path: os.truncate(path, 3), link, remove
 
 
 def test_a_changed_file_is_read_again():
@@ -123,11 +127,7 @@ def test_a_changed_file_is_read_again():
     with Inputs() as inputs:
         inputs.two_jobs_that_stay()
         for victim in range(0, FILES, 2):
-            ways = changes()
-            change, target = ways[victim // 2 % len(ways)], inputs.path(victim)
-            change(target)
-            if change is os.unlink:
-                os.mkdir(target)  # so that the list of files stays the same
+            CHANGES[victim // 2 % len(CHANGES)](inputs.path(victim))
         got, wanted = inputs.another()
         assert got == wanted
         assert inputs.passed("torch_changed") >= FILES // 2 - 4, inputs.passed("torch_changed")

@@ -6,7 +6,6 @@ A small training job for aligned.py: prints what its loader delivered, and what 
 the last bit.  Lines that begin with "~" say what may differ between two runs.
 """
 
-import argparse
 import functools
 import hashlib
 import os
@@ -20,6 +19,7 @@ from torch.utils.data import (BatchSampler, ConcatDataset, DataLoader, Dataset, 
                               Subset, WeightedRandomSampler)
 
 import costs
+import data_job
 import meeting
 
 costs.install()  # in workers that do not inherit it, too
@@ -113,33 +113,20 @@ class Kept(Items):
 
 
 def arguments():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--items", type=int, default=96)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--prefetch", type=int, default=2, help="batches queued per worker")
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--context", default=None)
-    parser.add_argument("--persistent", action="store_true")
-    parser.add_argument("--repeats", action="store_true", help="sample with replacement")
-    parser.add_argument("--order", choices=["early", "late", "pairs"],
-                        help="a sampler of its own, that draws then")
-    parser.add_argument("--drop-last", action="store_true")
-    parser.add_argument("--two-views", action="store_true")
-    parser.add_argument("--zip", action="store_true", help="iterate one loader twice at once")
-    parser.add_argument("--bulk", action="store_true", help="lists as indices of one item each")
-    parser.add_argument("--collate", action="store_true", help="a collate_fn of its own")
-    parser.add_argument("--sanity", action="store_true", help="look at one batch first")
-    parser.add_argument("--train", action="store_true")
-    parser.add_argument("--seed", type=int, default=None, help="of the job itself")
-    parser.add_argument("--draw", action="store_true", help="print what the job draws")
-    parser.add_argument("--subset", help="A:B, a Subset of these items; 'twice' all two times")
-    parser.add_argument("--files", help="directory to read the items from")
-    parser.add_argument("--kept", action="store_true", help="items that read ./offset, once")
-    parser.add_argument("--notes", type=int, help="descriptor to note on who made which item")
-    parser.add_argument("--linger", type=float, default=0, help="seconds to stay at the end")
-    parser.add_argument("--step", type=float, default=0, help="seconds per batch")
-    return parser.parse_args()
+    return data_job.options_of(
+        items=96, workers=1, batch=16, epochs=2, train=False, seed=int, context=str, persistent=False, drop_last=False,
+        prefetch=2,  # batches queued per worker
+        repeats=False,  # sample with replacement
+        order=("early", "late", "pairs"),  # a sampler of its own, that draws then
+        two_views=False, zip=False,  # iterate one loader twice at once
+        bulk=False,  # lists as indices of one item each
+        collate=False,  # a collate_fn of its own
+        sanity=False,  # look at one batch first
+        draw=False,  # print what the job draws
+        subset=str,  # A:B, a Subset of these items; "twice" all two times
+        files=str, kept=False,  # directory to read the items from; items that read ./offset, once
+        notes=int,  # descriptor to note on who made which item
+        linger=0.0, step=0.0)  # seconds to stay at the end, and per batch
 
 
 def own_collate(samples):
@@ -237,12 +224,7 @@ def show(epoch, batch, view=""):
 
 def main():
     options = arguments()
-    meeting.arrive()
-    torch.set_num_threads(1)
-    if options.seed is not None:
-        torch.manual_seed(options.seed)
-        random.seed(options.seed)
-        numpy.random.seed(options.seed)
+    data_job.begin(options)
     if options.notes is not None:
         data = Noted(options.items, options.notes)
     else:

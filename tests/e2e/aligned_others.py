@@ -9,6 +9,7 @@ import os
 import tempfile
 
 import support
+from aligned_common import well
 from support import PYTHON, Group, equal, run
 
 FAKES = {
@@ -104,8 +105,7 @@ def program(text, *arguments):
 def said(text, *arguments, **settings):
     """What one program is told, aligned unless @settings say otherwise; and its Outcome."""
     with Group(**{"TSSHIM_ALIGN": "7", **settings}) as group:
-        outcome = run(program(text, *arguments), group.environment())
-    assert outcome.status == 0, outcome.errors[-2000:]
+        outcome = well(run(program(text, *arguments), group.environment()))
     lines = [line for line in outcome.errors.splitlines() if line.startswith("tsshim: ")]
     return [line[len("tsshim: "):] for line in lines if "aligned data" not in line], outcome
 
@@ -129,8 +129,7 @@ def test_it_is_told_once_whatever_workers_import():
 
 def test_a_module_of_that_name_is_none_of_them(directory):
     """Who has a grain.py of his own is told nothing."""
-    with open(os.path.join(directory, "grain.py"), "w"):
-        pass
+    support.write(os.path.join(directory, "grain.py"), "")
     assert said("import sys; sys.path.insert(0, %r); import grain" % directory)[0] == []
 
 

@@ -3,20 +3,17 @@
 
 import os
 import tempfile
-import time
+
+import pytest
 
 import meeting
 import support
-from aligned_common import counter, samples, without_ring
+from aligned_common import counter, job_of, samples, together, well, without_ring
 from aligned_streams_job import ITEMS
-from aligned_zoo import aligned, together
+from aligned_zoo import aligned
 from support import finish, start
 
-JOB = os.path.join(support.HERE, "aligned_streams_job.py")
-
-
-def job(kind, *options):
-    return [support.torch_python(), JOB, kind, *map(str, options)]
+job = job_of("aligned_streams_job.py")
 
 
 def alone(kind, *options):
@@ -61,8 +58,7 @@ def test_what_the_program_draws_itself_stays():
     command = job("Drawing", "--workers", 2)
     with aligned() as group:
         outcome = together([command], group)[0]
-    plain = support.run(command, support.plain_environment())
-    assert plain.status == 0, plain.errors[-2000:]
+    plain = well(support.run(command, support.plain_environment()))
     drawn = [[line for line in support.facts(each.output) if line.startswith("drawn")]
              for each in (outcome, plain)]
     assert drawn[0] == drawn[1] and drawn[0]
@@ -116,18 +112,20 @@ def test_what_has_an_order_of_its_own_is_told():
                for outcome in outcomes), outcomes[0].errors
 
 
-def write(directory, base):
-    for part in range(3):
-        with open(os.path.join(directory, "part%d" % part), "w", encoding="ascii") as file:
-            file.writelines("%d\n" % (base + 20 * part + place) for place in range(20))
-
-
 def _has_come(where, process):
     """Wait until @process is in its first scene."""
-    end = time.monotonic() + meeting.GUARD
-    while not meeting.between(where, process, 1):
-        assert process.poll() is None and time.monotonic() < end
-        time.sleep(0.01)
+    def is_there():
+        assert process.poll() is None
+        return meeting.between(where, process, 1)
+    support.wait_until(is_there, "the first scene")
+
+
+def _in_front(group, where, kind):
+    """A job that pauses in its last epoch, and one that goes on."""
+    first, second = (start(job(kind, *options), group.environment(**where))
+                     for options in (("--pause", 2, "--seed", 5), ("--seed", 6)))
+    _has_come(where, first)
+    return first, second
 
 
 @support.whole
@@ -136,15 +134,15 @@ def test_files_of_another_content_are_other_items():
     with tempfile.TemporaryDirectory() as directory, aligned() as group, meeting.of(1) as where:
         holder = start(job("Drawing", "--pause", 1, "--epochs", 1), group.environment(**where))
         _has_come(where, holder)  # and keeps what the others share
-        write(directory, 100)
+        paths = [os.path.join(directory, "part%d" % part) for part in range(3)]
+        for part, path in enumerate(paths):
+            support.write(path, "".join("%d\n" % (100 + 20 * part + place) for place in range(20)))
         command = job("Files", "--data", directory)
         together([command], group)  # alone until the group is seen to have others
         first = samples(together([command], group)[0])
         shared = counter(group, "shared")
-        path = os.path.join(directory, "part1")
-        with open(path + "+", "w", encoding="ascii") as file:
-            file.writelines("%d\n" % (500 + place) for place in range(20))
-        os.rename(path + "+", path)
+        support.write(paths[1] + "+", "".join("%d\n" % (500 + place) for place in range(20)))
+        os.rename(paths[1] + "+", paths[1])
         second = samples(together([command], group)[0])
         of_first = counter(group, "shared") - shared
         third = samples(together([command], group)[0])
@@ -159,37 +157,30 @@ def test_files_of_another_content_are_other_items():
 
 
 @support.whole
-def test_a_job_in_front_that_pauses_or_dies_holds_nobody_up():
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_job_in_front_that_pauses_or_dies_holds_nobody_up(dies):
     expected = alone("Drawing")
-    for dies in (False, True):
-        with aligned() as group, meeting.of(2) as where:
-            first = start(job("Drawing", "--pause", 2, "--seed", 5), group.environment(**where))
-            second = start(job("Drawing", "--seed", 6), group.environment(**where))
-            _has_come(where, first)
-            if dies:
-                first.kill()
-                os.mkdir(os.path.join(where[meeting.VARIABLE].partition(":")[2], "end.first"))
-            else:
-                meeting.go_on(where, 1)  # as soon as the other one is done
-            outcomes = [finish(process) for process in (first, second)]
-            assert outcomes[1].status == 0, outcomes[1].errors[-2000:]
-            assert samples(outcomes[1]) == expected, dies
-            assert dies or samples(outcomes[0]) == expected
-            assert counter(group, "shared") > 0, dies
+    with aligned() as group, meeting.of(2) as where:
+        first, second = _in_front(group, where, "Drawing")
+        if dies:
+            first.kill()
+            os.mkdir(os.path.join(where[meeting.VARIABLE].partition(":")[2], "end.first"))
+        else:
+            meeting.go_on(where, 1)  # as soon as the other one is done
+        outcomes = [finish(process) for process in (first, second)]
+        assert samples(well(outcomes[1])) == expected
+        assert dies or samples(outcomes[0]) == expected
+        assert counter(group, "shared") > 0
 
 
 def test_a_ring_that_passes_by():
     """Who finds nothing there any more goes on by itself."""
-    expected = alone("Large")
     with aligned(TSSHIM_RING="2M") as group, meeting.of(2) as where:
-        first = start(job("Large", "--pause", 2, "--seed", 5), group.environment(**where))
-        second = start(job("Large", "--seed", 6), group.environment(**where))
-        _has_come(where, first)
+        jobs = _in_front(group, where, "Large")
         meeting.go_on(where, 1)  # when the other one is done
-        outcomes = [finish(process) for process in (first, second)]
-        assert [outcome.status for outcome in outcomes] == [0, 0], outcomes[0].errors[-2000:]
+        first, second = (well(finish(process)) for process in jobs)
         assert group.statistics()["ring"]["capacity"] < ITEMS * 128000 / 2
-    assert samples(outcomes[0]) == samples(outcomes[1]) == expected
+    assert samples(first) == samples(second) == alone("Large")
 
 
 @support.whole

@@ -193,12 +193,8 @@ def show(epoch, batch, places):
 
 
 def main():
-    parser = data_job.parser_of(KINDS)
-    parser.add_argument("--persistent", action="store_true")
-    parser.add_argument("--stop", type=int, default=0, help="leave epochs after so many batches")
-    parser.add_argument("--pause", type=int, default=0,
-                        help="a scene after so many batches of the last epoch")
-    options = parser.parse_args()
+    # Leave epochs after so many batches; a scene after so many of the last epoch.
+    options = data_job.options_of(kinds=KINDS, persistent=False, stop=0, pause=0)
     data_job.begin(options)
     data = KINDS[options.kind](options)
     whole = options.kind == "Whole"

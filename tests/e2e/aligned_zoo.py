@@ -4,38 +4,18 @@ Alignment of what data sets have of their own: generators, open files; and what 
 is none.
 """
 
+import functools
 import os
 import tempfile
 
+import aligned_common
 import aligned_zoo_job
-import meeting
 import support
-from aligned_common import counter, samples, without_ring
+from aligned_common import YOUNG, counter, job_of, samples, together, without_ring
 from aligned_zoo_job import ITEMS
-from support import Group, finish, start
 
-JOB = os.path.join(support.HERE, "aligned_zoo_job.py")
-
-
-def job(kind, *options):
-    return [support.torch_python(), JOB, kind, *map(str, options)]
-
-
-def together(commands, group, directories=(None, None)):
-    """Outcomes of the jobs, started at the same time."""
-    with meeting.of(len(commands)) as where:
-        started = [start(command, group.environment(**where), cwd=directory)
-                   for command, directory in zip(commands, directories)]
-        outcomes = [finish(process) for process in started]
-    for outcome in outcomes:
-        assert outcome.status == 0, outcome.errors[-2000:]
-    return outcomes
-
-
-def aligned(**settings):
-    # The test build also shares samples of files that are younger than a minute.
-    return Group(support.TEST_LIBRARY, TSSHIM_ALIGN="7", **{"TSSHIM_VERIFY": "0", **settings},
-                 TSSHIM_TEST_YOUNG_INPUTS="1")
+job = job_of("aligned_zoo_job.py")
+aligned = functools.partial(aligned_common.aligned, **YOUNG, TSSHIM_VERIFY="0")
 
 
 def two(kind, *more, **settings):
@@ -143,7 +123,7 @@ def test_what_is_told_late():
     for told in ("worker", "sampler", "epoch"):
         commands = [job("Told", "--told", told, "--factor", factor) for factor in (2, 2, 3)]
         with aligned() as group:
-            outcomes = together(commands, group, [None] * 3)
+            outcomes = together(commands, group)
             assert counter(group, "shared") > 0
         assert all("let go True" in outcome.output for outcome in outcomes), told
         found = [samples(outcome) for outcome in outcomes]

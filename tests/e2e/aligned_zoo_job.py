@@ -117,58 +117,33 @@ class Array(Many):
         return {"index": index, "x": torch.rand(8) + float(self.numbers[index])}
 
 
+def open_hdf5(path):
+    """By h5py, which PyPI's torch is tested without."""
+    import h5py
+    return h5py.File(path, "r")
+
+
+# How a file is opened, and a number of it read.
+FORMATS = {
+    "Hdf5": (open_hdf5, lambda file, index: file["x"][index]),
+    "Zip": (zipfile.ZipFile, lambda file, index: file.read("%d" % index)),
+    "Tar": (tarfile.open, lambda file, index: file.extractfile("%d" % index).read()),
+    "Raw": (lambda path: open(path, "rb"),
+            lambda file, index: (file.seek(8 * index), numpy.frombuffer(file.read(8))[0])[1]),
+}
+
+
 class Lazily(Many):
     """Opens the file at options.data with the first item; a number from it, and one drawn."""
 
     def __init__(self, options):
         self.path, self.file = options.data, None
+        self.open, self.read = FORMATS[options.kind]
 
     def __getitem__(self, index):
         if self.file is None:
-            self.file = self.open()
-        return {"index": index, "x": torch.tensor([float(self.read(index)), random.random()])}
-
-
-class Hdf5(Lazily):
-    """By h5py, which PyPI's torch is tested without."""
-
-    def open(self):
-        import h5py
-        return h5py.File(self.path, "r")
-
-    def read(self, index):
-        return self.file["x"][index]
-
-
-class Zip(Lazily):
-    """By zipfile."""
-
-    def open(self):
-        return zipfile.ZipFile(self.path)
-
-    def read(self, index):
-        return self.file.read("%d" % index)
-
-
-class Tar(Lazily):
-    """By tarfile."""
-
-    def open(self):
-        return tarfile.open(self.path)
-
-    def read(self, index):
-        return self.file.extractfile("%d" % index).read()
-
-
-class Raw(Lazily):
-    """By its own means."""
-
-    def open(self):
-        return open(self.path, "rb")
-
-    def read(self, index):
-        self.file.seek(8 * index)
-        return numpy.frombuffer(self.file.read(8))[0]
+            self.file = self.open(self.path)
+        return {"index": index, "x": torch.tensor([float(self.read(self.file, index)), random.random()])}
 
 
 class Batches(Many):
@@ -290,8 +265,8 @@ def tell(data, options, more):
 
 
 KINDS = {kind.__name__: kind for kind in (
-    Own, Strange, Locked, Array, Told, Hdf5, Zip, Tar, Raw, Batches, Padded, Lists, Normed, NotAlone, Pictures,
-    Crops)}
+    Own, Strange, Locked, Array, Told, Batches, Padded, Lists, Normed, NotAlone, Pictures, Crops)}
+KINDS.update(dict.fromkeys(FORMATS, Lazily))
 
 
 def collate(batch):
@@ -324,13 +299,9 @@ def write(kind, path, base):
 
 
 def main():
-    parser = data_job.parser_of(KINDS)
-    parser.add_argument("--generator", action="store_true", help="the sampler has one of its own")
-    parser.add_argument("--untold", action="store_true", help="the sampler is never told the epoch")
-    parser.add_argument("--told", choices=("worker", "sampler", "epoch"))
-    parser.add_argument("--held", choices=("lock", "rlock"))
-    parser.add_argument("--factor", type=float)
-    options = parser.parse_args()
+    options = data_job.options_of(
+        kinds=KINDS, told=("worker", "sampler", "epoch"), held=("lock", "rlock"), factor=float,
+        generator=False, untold=False)  # the sampler has one of its own, is never told the epoch
     data_job.begin(options)
     data = KINDS[options.kind](options)
     more = {"batch_size": options.batch}

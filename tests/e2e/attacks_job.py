@@ -6,7 +6,6 @@ around them.  Prints all of its batches.
 usage: attacks_job.py --case NAME --who N --place DIRECTORY [--then ...]...
 """
 
-import argparse
 import collections
 import contextlib
 import hashlib
@@ -22,7 +21,7 @@ import torchvision.transforms.functional as TF
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
 import costs
-import exact_job
+import data_job
 import meeting
 from exact_zoo import Items, picture
 
@@ -91,26 +90,23 @@ def reading(path):
     return Items(lambda index: (read(path), index))
 
 
-def of_old(path):
-    """Times that a program can set."""
+def write_old(path, number):
+    """With times that a program can set."""
+    write(path, str(number))
     os.utime(path, ns=(10 ** 18, 10 ** 18))
 
 
 @case
 def rewritten_in_place(options):
     """With size and times as they were."""
-    def change(path, epoch):
-        write(path, str(epoch))
-        of_old(path)
-    path, once = changing(options, "rewritten", change)
+    path, once = changing(options, "rewritten", write_old)
     return Case(reading(path), once)
 
 
 @case
 def replaced_by_another(options):
     def change(path, epoch):
-        write(path + ".new", str(epoch))
-        of_old(path + ".new")
+        write_old(path + ".new", epoch)
         os.replace(path + ".new", path)
     path, once = changing(options, "replaced", change)
     return Case(reading(path), once)
@@ -121,8 +117,7 @@ def link_that_leads_elsewhere(options):
     def change(path, epoch):
         if epoch == 0:
             for number in "02":
-                write(path + number, number)
-                of_old(path + number)
+                write_old(path + number, number)
         os.symlink(path + str(epoch), path + ".new")
         os.replace(path + ".new", path)
     path, once = changing(options, "link", change)
@@ -168,27 +163,27 @@ if cv2 is not None:
 
 # ---- settings ----
 
+def setting(options, setter, value, default):
+    """What gives the context in which @setter was called with this @value, in the two jobs in turn."""
+    @contextlib.contextmanager
+    def around(epoch):
+        setter(value if epoch % 2 == options.who else default)
+        yield
+        setter(default)
+    return around
+
+
 @case
 def small_numbers_are_zero(options):
     little = full(1e-30)
-
-    @contextlib.contextmanager
-    def around(epoch):
-        torch.set_flush_denormal(epoch % 2 == options.who)
-        yield
-        torch.set_flush_denormal(False)
-    return Case(Items(lambda index: (little * 1e-10, index)), around=around)
+    return Case(Items(lambda index: (little * 1e-10, index)),
+                around=setting(options, torch.set_flush_denormal, True, False))
 
 
 @case
 def other_type_of_numbers(options):
-    @contextlib.contextmanager
-    def around(epoch):
-        torch.set_default_dtype(torch.float64 if epoch % 2 == options.who else torch.float32)
-        yield
-        torch.set_default_dtype(torch.float32)
     return Case(Items(lambda index: (torch.ones(3, 32, 32) / 3, torch.tensor(index / 3))),
-                around=around)
+                around=setting(options, torch.set_default_dtype, torch.float64, torch.float32))
 
 
 @case
@@ -202,13 +197,8 @@ def errors_of_arithmetic(options):
 @case
 def other_digits(options):
     numbers = torch.arange(3) / 7
-
-    @contextlib.contextmanager
-    def around(epoch):
-        torch.set_printoptions(precision=2 + (epoch + options.who) % 2)
-        yield
-        torch.set_printoptions(profile="default")
-    return Case(Items(lambda index: (full(index), str(numbers))), around=around)
+    return Case(Items(lambda index: (full(index), str(numbers))), around=setting(
+        options, lambda digits: torch.set_printoptions(precision=digits), 2, 4))
 
 
 def attribute(owner, name, value):
@@ -401,9 +391,7 @@ def batches(loader):
 
 def play(options):
     """A scene: all epochs of the case."""
-    torch.manual_seed(1)
-    random.seed(1)
-    numpy.random.seed(1)
+    data_job.seed_all(1)
     made = CASES[options.case](options)
     loader = DataLoader(made.data, **made.loader)
     for epoch in range(EPOCHS):
@@ -421,18 +409,15 @@ def play(options):
 
 
 def arguments(words):
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--case", choices=CASES)
-    parser.add_argument("--who", type=int, choices=(0, 1), help="which of the two jobs it is")
-    parser.add_argument("--place", help="directory for files")
-    return parser.parse_args(words)
+    # Which of the two jobs it is, and a directory for files.
+    return data_job.options_of(words, case=tuple(CASES), who=int, place=str)
 
 
 def main():
-    first, *later = exact_job.scenes(sys.argv[1:], arguments)
+    first, *later = data_job.scenes(arguments)
     meeting.arrive()
     costs.install()
-    exact_job.play_all(first, later, play)
+    data_job.play_all(first, later, play)
 
 
 if __name__ == "__main__":

@@ -4,36 +4,34 @@ Jobs on several nodes read files with --stage and --cluster while servers, nodes
 wrong: each job gets what it gets without the tier, and what no node gave came from the storage.
 """
 
-import contextlib
 import errno
 import os
 import signal
-import subprocess
-import sys
 import time
+
+import pytest
 
 import events_common
 import support
-from cluster_tier import PATIENT, Tier, cut, fresh, kill, site, wait
+from cluster_tier import (NEW_SECRET, PATIENT, Tier, cut, exchange, fresh, kill, liar, secret_of, site, wait)
 
 AFTER = 10  # files that each job has read when it happens
-NEW = "f" * 64
 PAUSE = 5  # seconds in which nobody asks a helper that has not answered
 
 
 def held(fault, count=2, metadata=0, mend=None, more=None, **settings):
-    """Jobs (with @more settings) read a part, a second one in which @fault(site, tier) comes, and a
-    third one; then, after @mend(site, tier), until other nodes give something again.  What was
+    """Jobs (with @more settings) read a part, a second one in which @fault(site) comes, and a
+    third one; then, after @mend(site), until other nodes give something again.  What was
     counted before the third."""
     with site(count, **settings) as one, Tier(one, metadata=metadata, **(more or {})) as tier:
         first, second, third = cut(one.names, 3)
         tier.read(first)
         assert tier.totals()["asked"] > 0
-        tier.read(second, fault=lambda: fault(one, tier), at=AFTER)
+        tier.read(second, fault=lambda: fault(one), at=AFTER)
         before = tier.totals() if mend is None else None
         fetched = tier.read(third)
         if mend:
-            mend(one, tier)
+            mend(one)
             read_until_something_comes(tier, "it is back")
             return None
         return {"fetched": fetched, "bytes": count * sum(one.sizes[name] for name in third),
@@ -55,50 +53,39 @@ def grew(found, *counters):
 
 def test_a_killed_server():
     for metadata in (0, 600):
-        found = held(lambda one, tier: kill(one.server(1)), metadata=metadata, more=PATIENT)
+        found = held(lambda one: kill(one.server(1)), metadata=metadata, more=PATIENT)
         assert grew(found, "failed", "closed") > 0
         # What the other one has is still got.
         assert found["fetched"] < found["bytes"], found
 
 
-def test_a_killed_server_that_comes_back():
-    held(lambda one, tier: [kill(one.server(number)) for number in range(2)],
-         mend=lambda one, tier: one.up())
+def servers(one, how=signal.SIGKILL, ends=kill):
+    for process in [one.server(number) for number in range(one.count)]:
+        ends(process, how)
 
 
-def test_a_stopped_server():
-    held(lambda one, tier: kill(one.server(1), signal.SIGSTOP))
+# Faults, and what mends them, if anything does.
+FAULTS = {
+    "killed_servers_that_come_back": (servers, lambda one: one.up()),
+    "a_stopped_server": (lambda one: kill(one.server(1), signal.SIGSTOP), None),
+    "stopped_servers_that_go_on": (lambda one: servers(one, signal.SIGSTOP),
+                                   lambda one: servers(one, signal.SIGCONT, os.kill)),
+    "a_node_that_is_cut_off_and_mended": (lambda one: one.nodes.cut(1), lambda one: one.nodes.mend(1)),
+    "a_slow_network": (lambda one: [one.nodes.shape(number, delay_ms=300, rate_mbit=1)
+                                    for number in range(one.count)], None),
+}
 
 
-@support.whole
-def test_a_stopped_server_that_goes_on():
-    stopped = []
-
-    def stop(one, tier):
-        stopped.extend(one.server(number) for number in range(2))
-        for process in stopped:
-            kill(process, signal.SIGSTOP)
-
-    held(stop, mend=lambda one, tier: [os.kill(process, signal.SIGCONT) for process in stopped])
-
-
-def test_a_node_that_is_cut_off_and_mended():
-    held(lambda one, tier: one.nodes.cut(1), mend=lambda one, tier: one.nodes.mend(1))
-
-
-@support.whole
-def test_a_slow_network():
-    def slow(one, tier):
-        for number in range(one.count):
-            one.nodes.shape(number, delay_ms=300, rate_mbit=1)
-
-    held(slow, delays=True)
+@pytest.mark.parametrize("what", [support.left_unless(what not in ("stopped_servers_that_go_on", "a_slow_network"), what)
+                                  for what in FAULTS])
+def test_fault(what):
+    fault, mend = FAULTS[what]
+    held(fault, mend=mend, delays=what == "a_slow_network")
 
 
 def test_all_servers_gone():
     for metadata in (0, 600):
-        found = held(lambda one, tier: [kill(one.server(number)) for number in range(2)],
-                     metadata=metadata)
+        found = held(servers, metadata=metadata)
         assert found["fetched"] == found["bytes"], "each node reads all of it"
 
 
@@ -147,69 +134,38 @@ def test_the_event_log_says_when_a_server_is_gone_and_when_it_is_back():
 # ---- what is no server of ours ----------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def in_the_place_of(one, number, *command):
-    """A program of ours where a server was, which has said that it is ready."""
-    kill(one.server(number))
-    with subprocess.Popen(one.nodes.inside(number, sys.executable, *command, one.nodes.addresses[number],
-                                           str(one.port)),
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout.readline() == "ready\n"
-            yield process
-        finally:
-            process.kill()
-
-
-LIAR = os.path.join(support.HERE, "cluster_liar.py")
 # Each with what is counted of it.
 LIES = {
-    "noise": ("failed", "closed"),
-    "nothing": ("failed", "closed"),
-    "changed": ("refused",),
-    "version": ("refused",),
-    "swapped": ("refused",),
-    "cut": ("failed", "closed"),
-    "endless": ("failed", "closed"),
-    "other_number": ("failed", "closed"),
-    "won": ("won",),
-    "made": ("late",),
+    **dict.fromkeys(("noise", "nothing", "cut", "endless", "other_number"), ("failed", "closed")),
+    **dict.fromkeys(("changed", "version", "swapped"), ("refused",)), "won": ("won",), "made": ("late",),
 }
 
 
-def tell(liar, lie):
-    liar.stdin.write(lie + "\n")
-    liar.stdin.flush()
-    assert liar.stdout.readline() == lie + "\n"
-
-
 def test_a_server_that_lies():
-    with site(2, files=20 * len(LIES), size=20000, words=["--no-tls"]) as one, \
-            in_the_place_of(one, 1, LIAR) as liar:
+    with site(2, files=20 * len(LIES), size=20000, words=["--no-tls"]) as one, liar(one, 1) as tell:
         with Tier(one, **PATIENT) as tier:
             tier.read(one.names)
             tier.settle()
         for names, (lie, counters) in zip(cut(one.names, len(LIES)), LIES.items()):
-            tell(liar, lie)
+            tell(lie)
             with Tier(one, metadata=0) as tier:
                 tier.read(names)
                 found = tier.totals()
                 assert sum(found[counter] for counter in counters) > 0, (lie, found)
-            tell(liar, "none")
+            tell("none")
 
 
 def test_a_server_that_begins_to_lie_while_jobs_read():
-    with site(2, files=240, size=20000, words=["--no-tls"]) as one, in_the_place_of(one, 1, LIAR) as liar, \
-            Tier(one) as tier:
+    with site(2, files=240, size=20000, words=["--no-tls"]) as one, liar(one, 1) as tell, Tier(one) as tier:
         first, second, third = cut(one.names, 3)
         tier.read(first)
         for names, lie in ((second, "noise"), (third, "changed")):
-            tier.read(names, fault=lambda lie=lie: tell(liar, lie), at=AFTER)
-            tell(liar, "none")
+            tier.read(names, fault=lambda lie=lie: tell(lie), at=AFTER)
+            tell("none")
 
 
 def test_a_program_that_speaks_no_tls_in_the_place_of_a_server():
-    with site(2) as one, in_the_place_of(one, 1, LIAR), Tier(one) as tier:
+    with site(2) as one, liar(one, 1), Tier(one) as tier:
         tier.read(one.names)
         rows = [tier.watchers[number].row(1) for number in range(2)]
         assert {row["error"] for row in rows} <= {"EACCES", "ECONNRESET", "EBADMSG", "ETIMEDOUT"}, rows
@@ -227,10 +183,9 @@ def skewed(seconds):
     fake = {"LD_PRELOAD": library, "FAKETIME": "%+d" % seconds, "NO_FAKE_STAT": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1"}
     with site(2, up=False) as one:
-        done = one.nodes.run(0, one.words_up(), support.plain_environment())
-        assert done.errors == "", done.errors
-        done = one.nodes.run(1, one.words_up(), support.plain_environment(**fake))
-        assert done.errors == "", done.errors
+        for number, words in enumerate(({}, fake)):
+            done = one.nodes.run(number, one.words_up(), support.plain_environment(**words))
+            assert done.errors == "", done.errors
         with Tier(one, where=[0], **PATIENT) as tier:
             tier.begin(1, helper=fake)
             tier.read(one.names)
@@ -251,20 +206,11 @@ def test_a_node_whose_clock_is_slow_by_a_month():
 # ---- secrets ----------------------------------------------------------------------------------
 
 
-def write_secrets(one, *secrets):
-    path = os.path.join(one.cluster, "secret")
-    with open(path + ".new", "w", encoding="ascii", opener=lambda p, f: os.open(p, f, 0o600)) as file:
-        file.writelines(secret + "\n" for secret in secrets)
-    os.rename(path + ".new", path)
-    one.up()
-
-
 def test_a_secret_that_is_exchanged_while_jobs_read():
     with site(2, files=300) as one, Tier(one) as tier:
-        old = support.read(os.path.join(one.cluster, "secret")).strip()
-        helpers = [tier.watchers[number].helper() for number in range(2)]
-        for names, secrets in zip(cut(one.names, 3), ([old, NEW], [NEW, old], [NEW])):
-            tier.read(names, fault=lambda secrets=secrets: write_secrets(one, *secrets), at=AFTER)
+        old, helpers = secret_of(one), [tier.watchers[number].helper() for number in range(2)]
+        for names, secrets in zip(cut(one.names, 3), ([old, NEW_SECRET], [NEW_SECRET, old], [NEW_SECRET])):
+            tier.read(names, fault=lambda secrets=secrets: exchange(one, *secrets), at=AFTER)
         read_until_something_comes(tier, "the tier goes on")
         assert [tier.watchers[number].helper() for number in range(2)] == helpers
 

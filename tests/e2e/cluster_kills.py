@@ -15,9 +15,8 @@ KILLED = "TSSHIM_TEST_KILL"
 
 
 def points():
-    with open(os.path.join(support.HERE, "..", "..", "leader", "object", "killpoint.h"),
-              encoding="utf-8") as file:
-        found = re.findall(r"X\(((?:peer|bring)_\w+)\)", file.read())
+    found = re.findall(r"X\(((?:peer|bring)_\w+)\)", support.read(
+        os.path.join(support.HERE, "..", "..", "leader", "object", "killpoint.h")))
     assert len(found) > 14, found
     return found
 

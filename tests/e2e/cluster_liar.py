@@ -19,72 +19,43 @@ HEAD = 80  # of a value
 END = b"\r\n"
 
 
-class Lies:
-    """What becomes of an answer (line, value) to a question for a key; bytes, or None for silence."""
+def plain(line, value):
+    """The answer @line to a question for a key, with the @value that it may have."""
+    return line + END + (b"" if value is None else value + END)
 
-    @staticmethod
-    def none(line, value):
-        return line + END + (b"" if value is None else value + END)
 
-    @staticmethod
-    def noise(line, value):
-        return os.urandom(300)
+def swapped(line, value):
+    """Another value, with its true tag."""
+    other = [one for one in list(Liar.values.values()) if len(one) > HEAD and one != value][0]
+    word, _, *rest = line.split(b" ")
+    return plain(b" ".join([word, b"%d" % len(other), *rest]), other)
 
-    @staticmethod
-    def nothing(line, value):
-        return None
 
-    @staticmethod
-    def changed(line, value):
-        if not value:
-            return Lies.none(line, value)
-        return Lies.none(line, value[:-1] + bytes([value[-1] ^ 1]))
+def number_of(line):
+    number, = [word for word in line.split(b" ") if word.startswith(b"O")]
+    return number
 
-    @staticmethod
-    def version(line, value):
-        """As a server of another version of ours would have it; leader/peer/value.h."""
-        if not value:
-            return Lies.none(line, value)
-        return Lies.none(line, value[:4] + bytes([value[4] + 1]) + value[5:])
 
-    @staticmethod
-    def swapped(line, value):
-        """Another value, with its true tag."""
-        if not value:
-            return Lies.none(line, value)
-        others = [one for one in list(Liar.values.values()) if len(one) > HEAD and one != value]
-        other = others[0]
-        words = line.split(b" ")
-        words[1] = b"%d" % len(other)
-        return Lies.none(b" ".join(words), other)
-
-    @staticmethod
-    def cut(line, value):
-        """And then it closes."""
-        if not value:
-            return Lies.none(line, value)
-        return line + END + value[:len(value) // 2], True
-
-    @staticmethod
-    def endless(line, value):
-        words = line.split(b" ")
-        return b" ".join([b"VA", b"4294967295", *words[2:]]) + END + bytes(4 << 20)
-
-    @staticmethod
-    def other_number(line, value):
-        return Lies.none(line.replace(b" O", b" O1"), value)
-
-    @staticmethod
-    def won(line, value):
-        """Everybody is to make everything."""
-        number, = [word for word in line.split(b" ") if word.startswith(b"O")]
-        return Lies.none(b"VA 0 %s W" % number, b"")
-
-    @staticmethod
-    def made(line, value):
-        """Everybody is to wait for another one."""
-        number, = [word for word in line.split(b" ") if word.startswith(b"O")]
-        return Lies.none(b"VA 0 %s Z" % number, b"")
+# What becomes of such an answer: bytes, or None for silence.
+LIES = {
+    "none": plain,
+    "noise": lambda line, value: os.urandom(300),
+    "nothing": lambda line, value: None,
+    "endless": lambda line, value: b" ".join([b"VA", b"4294967295", *line.split(b" ")[2:]]) + END + bytes(4 << 20),
+    "other_number": lambda line, value: plain(line.replace(b" O", b" O1"), value),
+    # Everybody is to make everything, or to wait for another one.
+    "won": lambda line, value: plain(b"VA 0 %s W" % number_of(line), b""),
+    "made": lambda line, value: plain(b"VA 0 %s Z" % number_of(line), b""),
+}
+# Of answers with a value.
+LIES_OF_VALUES = {
+    "changed": lambda line, value: plain(line, value[:-1] + bytes([value[-1] ^ 1])),
+    # As a server of another version of ours would have it; leader/peer/value.h.
+    "version": lambda line, value: plain(line, value[:4] + bytes([value[4] + 1]) + value[5:]),
+    "swapped": swapped,
+    # And then it closes.
+    "cut": lambda line, value: (line + END + value[:len(value) // 2], True),
+}
 
 
 class Liar:
@@ -138,7 +109,8 @@ class Liar:
         if word == b"md":
             return self.take_away(rest[0], rest[1:]) + numbers + END
         if word == b"mg":
-            return getattr(Lies, self.lie)(*self.get(rest[0], rest[1:]))
+            line, value = self.get(rest[0], rest[1:])
+            return (LIES.get(self.lie) or (LIES_OF_VALUES[self.lie] if value else plain))(line, value)
         return b"MN\r\n"
 
     def run(self):

@@ -41,8 +41,7 @@ while not os.path.exists(ends):
 
 
 def section():
-    with open(PAGE, encoding="utf-8") as file:
-        return re.search(r"^## Many nodes$(.*?)^## ", file.read(), re.M | re.S).group(1)
+    return re.search(r"^## Many nodes$(.*?)^## ", support.read(PAGE), re.M | re.S).group(1)
 
 
 def steps():
@@ -117,21 +116,12 @@ def place_files(one, home):
     for command, _, shown in steps():
         if command.startswith("cat "):
             support.write(os.path.join(home, command[4:]), here(one, "\n".join(shown) + "\n"))
-    with open(os.path.join(home, "train.py"), "w", encoding="utf-8") as file:
-        file.write(TRAIN.replace("PLACES", repr((one.mount, WARM, *(os.path.join(home, name) for name in ("begins", "ends"))))))
-
-
-def touch(home, name):
-    with open(os.path.join(home, name), "w", encoding="ascii"):
-        pass
+    places = one.mount, WARM, *(os.path.join(home, name) for name in ("begins", "ends"))
+    support.write(os.path.join(home, "train.py"), TRAIN.replace("PLACES", repr(places)))
 
 
 def results(home):
-    found = []
-    for name in os.listdir(home):
-        if name.startswith("ends."):
-            found.append(support.read(os.path.join(home, name)))
-    return found
+    return [support.read(os.path.join(home, name)) for name in os.listdir(home) if name.startswith("ends.")]
 
 
 def nodes_of(status, lines):
@@ -161,11 +151,11 @@ def test_a_sweep_on_four_nodes():
             if command.startswith("tsrun stats"):
                 # While they run, and have read.
                 wait(lambda: have_helpers(shells), "helpers on all nodes")
-                touch(shells.home, "begins")
+                support.write(os.path.join(shells.home, "begins"), "")
                 wait(lambda: len(list(filter(None, results(shells.home)))) == jobs, "all have read")
                 one_epoch = one.fetched()
             if command == "wait":
-                touch(shells.home, "ends")
+                support.write(os.path.join(shells.home, "ends"), "")
             done = shells.run_all(command) if each else [shells.run(0, command)]
             for status, printed in done:
                 assert status == 0, (command, printed)

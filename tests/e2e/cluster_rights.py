@@ -3,7 +3,6 @@
 Who may use the servers of `tsrun cluster`, and what nobody sees of their secrets.
 """
 
-import contextlib
 import glob
 import os
 import re
@@ -13,31 +12,26 @@ import tempfile
 
 import paths
 import support
-from cluster_servers import FAILED, SECRET, STRANGER, Cluster, read, talk, write
+from cluster_servers import FAILED, SECRET, STRANGER, Cluster, read, talk
 
 
 def test_another_secret_is_refused(two):
     two.up_all()
+    two.await_states(0, ["refused", "refused"], directory=two.copy(secret="7" * 64 + "\n"))
+
+
+def test_another_certificate_is_refused(two):
+    two.up_all()
     mine = os.path.join(two.nodes.folder, "mine")
-    shutil.copytree(two.directory, mine)
-    write(os.path.join(mine, "secret"), "7" * 64 + "\n")
-    two.await_states(0, ["refused", "refused"], directory=mine)
-
-
-def test_another_certificate_is_refused():
-    with Cluster(2) as two:
-        two.up_all()
-        mine = os.path.join(two.nodes.folder, "mine")
-        os.mkdir(mine, 0o700)
-        shutil.copy(two.path("secret"), mine)
-        made = two.nodes.run(0, [SECRET, "make", mine, two.list, "tls"])
-        assert made.status == 0, made.errors
-        assert read(os.path.join(mine, "secret")) == read(two.path("secret"))
-        two.await_states(0, ["certificate", "certificate"], directory=mine)
-        assert "has another certificate, or speaks no TLS" in two.tsrun(0, "status", directory=mine).output
-        # Who trusts the servers, and is a stranger to them.
-        context = "context = ssl.create_default_context(cafile=%r)\n" % two.path("cert.pem")
-        program = context + """
+    os.mkdir(mine, 0o700)
+    shutil.copy(two.path("secret"), mine)
+    made = two.nodes.run(0, [SECRET, "make", mine, two.list, "tls"])
+    assert made.status == 0, made.errors
+    assert read(os.path.join(mine, "secret")) == read(two.path("secret"))
+    two.await_states(0, ["certificate", "certificate"], directory=mine)
+    assert "has another certificate, or speaks no TLS" in two.tsrun(0, "status", directory=mine).output
+    # Who trusts the servers, and is a stranger to them.
+    program = "context = ssl.create_default_context(cafile=%r)\n" % two.path("cert.pem") + """
 try:
     with context.wrap_socket(socket.create_connection(server), server_hostname=server[0]) as link:
         link.sendall(b"version\\r\\n")
@@ -45,16 +39,15 @@ try:
 except (ssl.SSLError, ConnectionError) as error:
     print("refused")
 """
-        assert talk(0, two, program) == "refused\n"
-        chain = "context.load_cert_chain(%r, %r)\n" % (two.path("cert.pem"), two.path("key.pem"))
-        known = program.replace("\ntry", chain + "\ntry", 1)
-        assert "CLIENT_ERROR unauthenticated" in talk(0, two, known)
+    assert talk(0, two, program) == "refused\n"
+    chain = "context.load_cert_chain(%r, %r)\n" % (two.path("cert.pem"), two.path("key.pem"))
+    known = program.replace("\ntry", chain + "\ntry", 1)
+    assert "CLIENT_ERROR unauthenticated" in talk(0, two, known)
 
 
-def test_without_tls_nothing_is_told():
-    with Cluster(2) as two:
-        two.up_all()
-        program = """
+def test_without_tls_nothing_is_told(two):
+    two.up_all()
+    program = """
 with socket.create_connection(server) as link:
     link.sendall(b"stats\\r\\nversion\\r\\n")
     found = b""
@@ -65,24 +58,17 @@ with socket.create_connection(server) as link:
         pass
 print(b"STAT" in found or b"VERSION" in found)
 """
-        assert talk(0, two, program) == "False\n"
-        mine = os.path.join(two.nodes.folder, "mine")
-        shutil.copytree(two.directory, mine)
-        write(os.path.join(mine, "cluster.conf"), "tls = off\n")
-        assert "up" not in two.states(0, directory=mine)
+    assert talk(0, two, program) == "False\n"
+    assert "up" not in two.states(0, directory=two.copy(cluster_conf="tls = off\n"))
 
 
-def test_no_tls_is_said_once_for_all():
-    with Cluster(2) as two:
-        said = two.expect(0, "up: .*, without TLS\n", "up", "--nodes", two.list, "--no-tls")
-        assert said and read(two.path("cluster.conf")) == "tls = off\n"
-        two.expect(1, "up: .*, without TLS\n", "up", "--nodes", two.list)
-        assert two.await_states(0, ["up", "up"])["tls"] is False
-        assert not os.path.exists(two.path("key.pem"))
-        mine = os.path.join(two.nodes.folder, "mine")
-        shutil.copytree(two.directory, mine)
-        write(os.path.join(mine, "secret"), "7" * 64 + "\n")
-        two.await_states(0, ["refused", "refused"], directory=mine)
+def test_no_tls_is_said_once_for_all(two):
+    said = two.expect(0, "up: .*, without TLS\n", "up", "--nodes", two.list, "--no-tls")
+    assert said and read(two.path("cluster.conf")) == "tls = off\n"
+    two.expect(1, "up: .*, without TLS\n", "up", "--nodes", two.list)
+    assert two.await_states(0, ["up", "up"])["tls"] is False
+    assert not os.path.exists(two.path("key.pem"))
+    two.await_states(0, ["refused", "refused"], directory=two.copy(secret="7" * 64 + "\n"))
     with Cluster(1) as one:
         one.up(0, "--nodes", one.list)
         one.refuse(0, "tsrun: this cluster has TLS, so --no-tls cannot be\nhint: write tls = off into "
@@ -130,33 +116,26 @@ def secrets_of(cluster):
     return [read(cluster.path("secret")).strip(), tokens.strip()[4:], key]
 
 
-def name_of(process):
-    """Nothing where it has ended meanwhile."""
-    with contextlib.suppress(OSError):
-        return read("/proc/%d/comm" % process)
-    return ""
-
-
-def test_no_secret_is_in_a_command_line_or_environment():
+def test_no_secret_is_in_a_command_line_or_environment(two):
     if not shutil.which("strace"):
         raise support.Skip("strace", "needs strace, to see what is executed")
-    with Cluster(2) as two:
-        logs, traced = [], []
-        # The first one is watched for as long as the server lives.
-        for words in (["up", "--nodes", two.list], ["status"], ["up"]):
-            logs.append(os.path.join(two.nodes.folder, "log%d" % len(logs)))
-            traced.append(two.nodes.start(0, [
-                "strace", "-f", "-v", "-s", "100000", "-e", "trace=execve", "-o", logs[-1],
-                *two.words(*words)], two.env))
-            assert traced[-1].stdout.readline().startswith(("up", "0 of 2", "1 of 2"))
-        texts = list(map(read, logs))
-        for what in ("tsshim-secret\", \"make", "tsshim-secret\", \"tokens", "tsshim-secret\", \"look",
-                     "memcached\", \"-l"):
-            assert any(what in text for text in texts), what
-        servers = [process for process in two.nodes.processes(0) if name_of(process) == "memcached\n"]
-        assert len(servers) == 1
-        texts += [read("/proc/%d/%s" % (servers[0], name)) for name in ("cmdline", "environ")]
-        for secret in secrets_of(two):
-            assert all(secret not in text for text in texts)
-        two.expect(0, "down: .*\n", "down")
-        assert [support.finish(process).status for process in traced] == [0, 1, 0]
+    logs, traced, said = [], [], []
+    # The first one is watched for as long as the server lives.
+    for words in (["up", "--nodes", two.list], ["status"], ["up"]):
+        logs.append(os.path.join(two.nodes.folder, "log%d" % len(logs)))
+        traced.append(two.nodes.start(0, [
+            "strace", "-f", "-v", "-s", "100000", "-e", "trace=execve", "-o", logs[-1],
+            *two.words(*words)], two.env))
+        said.append(traced[-1].stdout.readline())
+        assert said[-1].startswith(("up", "0 of 2", "1 of 2"))
+    texts = list(map(read, logs))
+    for what in ("tsshim-secret\", \"make", "tsshim-secret\", \"tokens", "tsshim-secret\", \"look",
+                 "memcached\", \"-l"):
+        assert any(what in text for text in texts), what
+    server = re.search(r"process (\d+)", said[0]).group(1)
+    assert read("/proc/%s/comm" % server) == "memcached\n"
+    texts += [read("/proc/%s/%s" % (server, name)) for name in ("cmdline", "environ")]
+    for secret in secrets_of(two):
+        assert all(secret not in text for text in texts)
+    two.expect(0, "down: .*\n", "down")
+    assert [support.finish(process).status for process in traced] == [0, 1, 0]

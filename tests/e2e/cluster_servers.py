@@ -15,6 +15,7 @@ import support
 from support import read
 
 PORT = 11400
+wait_for = support.wait_until
 STRANGER = 61001  # a user without a name, a home or a process
 SECRET = os.path.join(support.BUILD, "tsshim-secret")
 FAILED = 125
@@ -55,6 +56,14 @@ class Cluster:
 
     def path(self, name):
         return os.path.join(self.directory, name)
+
+    def copy(self, **files):
+        """Another directory of it, with other @files, {name, with _ for a dot: content}."""
+        mine = os.path.join(self.nodes.folder, "mine")
+        shutil.copytree(self.directory, mine)
+        for name, text in files.items():
+            write(os.path.join(mine, name.replace("_", ".")), text)
+        return mine
 
     def words(self, *words, directory=None):
         return [support.TSRUN, "cluster", words[0], "--dir", directory or self.directory, *words[1:]]
@@ -109,7 +118,7 @@ class Cluster:
         def look():
             found = self.status(number, **more)
             return [one["state"] for one in found["nodes"]] == states and found
-        return support.wait_until(look, "states %s" % states)
+        return wait_for(look, "states %s" % states)
 
     def runtime(self, number, pattern="*"):
         """Names of what lies in the runtime directory of that node."""
@@ -123,10 +132,6 @@ def talk(number, cluster, program):
     done = cluster.nodes.run(number, [sys.executable, "-c", begin + program])
     assert done.errors == "", done.errors
     return done.output
-
-
-def wait_for(condition, what):
-    return support.wait_until(condition, what)
 
 
 def is_gone(process):

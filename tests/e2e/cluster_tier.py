@@ -22,6 +22,8 @@ import cluster_nodes  # noqa: E402
 
 HELPER = os.path.join(support.BUILD, "tsshim-peer-test")
 WATCHER = os.path.join(support.BUILD, "tests", "unit", "peer", "peer-job")
+LIAR = os.path.join(support.HERE, "cluster_liar.py")
+NEW_SECRET = "f" * 64
 GUARD = 30  # seconds that a file may take; the deadline is about one
 PATIENT = {"library": support.TEST_LIBRARY, "TSSHIM_TEST_PATIENCE": "20"}
 WARM = "warm"
@@ -47,8 +49,7 @@ for line in sys.stdin:
 """
 
 
-def wait(condition, what):
-    return support.wait_until(condition, what)
+wait = support.wait_until
 
 
 def kill(process, how=signal.SIGKILL):
@@ -275,6 +276,36 @@ def note(site, names):
         data = support.read(os.path.join(site.source, name), "rb")
         site.sums[name] = hashlib.blake2b(data).hexdigest()
         site.sizes[name] = len(data)
+
+
+def secret_of(site):
+    return support.read(os.path.join(site.cluster, "secret")).strip()
+
+
+def exchange(site, *secrets):
+    """The cluster has these secrets from now on."""
+    path = os.path.join(site.cluster, "secret")
+    with open(path + ".new", "w", encoding="ascii", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+        file.writelines(secret + "\n" for secret in secrets)
+    os.rename(path + ".new", path)
+    site.up()
+
+
+@contextlib.contextmanager
+def liar(site, number):
+    """A program in the place of that node's server, which speaks no TLS and lies as tell(lie) has it."""
+    kill(site.server(number))
+    command = site.nodes.inside(number, sys.executable, LIAR, site.nodes.addresses[number], str(site.port))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        def tell(lie):
+            process.stdin.write(lie + "\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == lie + "\n"
+        try:
+            assert process.stdout.readline() == "ready\n"
+            yield tell
+        finally:
+            process.kill()
 
 
 @contextlib.contextmanager

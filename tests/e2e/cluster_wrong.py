@@ -98,8 +98,8 @@ def test_a_damaged_directory_is_named_with_file_and_line(one):
     for name, text, mode, message in cases:
         kept = os.path.exists(one.path(name)) and read(one.path(name))
         write(one.path(name), text, mode)
-        for words in (["up"], ["status"]):
-            one.refuse(0, "tsrun: %s:%s\n" % (one.path(name), message), *words)
+        for word in ("up", "status"):
+            one.refuse(0, "tsrun: %s:%s\n" % (one.path(name), message), word)
         os.unlink(one.path(name))
         if kept:
             write(one.path(name), kept)
@@ -147,58 +147,56 @@ def test_which_of_them_is_this_node():
         one.expect(0, "up already: 10.77.0.1:11401.*\n", "up")
 
 
-def test_a_port_that_another_has(one):
-    program = ("import socket; s = socket.create_server(('10.77.0.1', 11400)); "
-               "print(flush=True); s.accept()[0].recv(1 << 16); input()")
+@contextlib.contextmanager
+def listening(one, port, body):
+    """What stands in the place of a server: a program with that port that does @body with `s`."""
+    program = "import socket; s = socket.create_server(('10.77.0.1', %d)); print(flush=True)\n%s" % (port, body)
     other = one.nodes.start(0, [sys.executable, "-c", program])
     assert other.stdout.readline() == "\n"
-    done = one.tsrun(0, "up", "--nodes", one.list)
-    assert done.status == FAILED and "Address already in use" in done.errors, done.errors
-    assert one.runtime(0) == []
-    assert one.states(0)[0] in ("certificate", "silent")
+    yield
     support.signal_job(other, signal.SIGKILL)
     other.communicate()
+
+
+SILENT = "s.accept()[0].recv(1 << 16); input()"
+STRANGE = ("while True:\n    c = s.accept()[0]; c.recv(1); c.sendall(b'HTTP/1.1 400 Bad Request\\r\\n\\r\\n')\n"
+           "    c.recv(1 << 16)")
+
+
+def test_a_port_that_another_has(one):
+    with listening(one, 11400, SILENT):
+        done = one.tsrun(0, "up", "--nodes", one.list)
+        assert done.status == FAILED and "Address already in use" in done.errors, done.errors
+        assert one.runtime(0) == []
+        assert one.states(0)[0] in ("certificate", "silent")
     one.up(0)
 
 
 def test_what_answers_is_no_memcached(one):
     one.expect(0, "up: .*\n", "up", "--nodes", one.list, "--no-tls")
     one.expect(0, "down: .*\n", "down")
-    program = ("import socket; s = socket.create_server(('10.77.0.1', 11400)); print(flush=True)\n"
-               "while True:\n    c = s.accept()[0]; c.recv(4096); "
-               "c.sendall(b'HTTP/1.1 400 Bad Request\\r\\n\\r\\n')")
-    other = one.nodes.start(0, [sys.executable, "-c", program])
-    assert other.stdout.readline() == "\n"
-    one.await_states(0, ["strange"])
-    support.signal_job(other, signal.SIGKILL)
-    other.communicate()
+    with listening(one, 11400, STRANGE):
+        one.await_states(0, ["strange"])
 
 
-def test_each_state_in_words():
-    silent = "import socket; s = socket.create_server(('10.77.0.1', 11401)); print(flush=True); __import__('time').sleep(1000)"
-    strange = silent.replace("11401", "11402").replace("__import__('time').sleep(1000)", "\nwhile True:\n    c = s.accept()[0]; c.recv(1)\n"
-                                                       "    c.sendall(b'HTTP/1.1 400\\r\\n\\r\\n'); c.recv(1 << 16)")
-    refuses = ["memcached", "-u", "root", "-l", "10.77.0.1", "-p", "11403", "-U", "0", "-Y"]
-    with Cluster(1) as one:
-        one.up(0, "--nodes", one.list, "--no-tls")
-        tokens = write(os.path.join(one.nodes.folder, "tokens"), "job:%s\n" % ("5" * 64))
-        others = [one.nodes.start(0, [sys.executable, "-c", program]) for program in (silent, strange)]
-        assert [other.stdout.readline() for other in others] == ["\n"] * 2
-        others.append(one.nodes.start(0, [*refuses, tokens]))
-        write(one.path("nodes"), read(one.path("nodes")) + "".join(
-            "%s\n" % server for server in ("10.77.0.1:11401", "10.77.0.1:11402", "10.77.0.1:11403", "10.77.0.1:11404",
-                                           "192.0.2.1:11400", "nowhere.invalid:11400")))
+def test_each_state_in_words(one):
+    one.up(0, "--nodes", one.list, "--no-tls")
+    tokens = write(os.path.join(one.nodes.folder, "tokens"), "job:%s\n" % ("5" * 64))
+    write(one.path("nodes"), read(one.path("nodes")) + "".join(
+        "%s\n" % server for server in ("10.77.0.1:11401", "10.77.0.1:11402", "10.77.0.1:11403", "10.77.0.1:11404",
+                                       "192.0.2.1:11400", "nowhere.invalid:11400")))
+    with listening(one, 11401, "__import__('time').sleep(1000)"), listening(one, 11402, STRANGE):
+        refuses = one.nodes.start(0, ["memcached", "-u", "root", "-l", "10.77.0.1", "-p", "11403", "-U", "0", "-Y", tokens])
         one.await_states(0, ["up", "silent", "strange", "refused", "down", "unreachable", "unknown"])
         text = one.tsrun(0, "status").output
         for words in ("does not answer", "answers what no memcached answers", "refuses our token: it has another secret",
                       "no server there", "the network does not reach it", "the name has no address here"):
             assert text.count(words) == 1, (words, text)
-        for other in others:
-            support.signal_job(other, signal.SIGKILL)
-            other.communicate()
-        write(one.path("nodes"), "10.77.0.1:11400\n")
-        one.await_states(0, ["up"])
-        assert "does not" not in one.tsrun(0, "status").output
+        support.signal_job(refuses, signal.SIGKILL)
+        refuses.communicate()
+    write(one.path("nodes"), "10.77.0.1:11400\n")
+    one.await_states(0, ["up"])
+    assert "does not" not in one.tsrun(0, "status").output
 
 
 def test_a_memcached_that_lacks_something():

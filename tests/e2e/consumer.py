@@ -27,54 +27,52 @@ def pillow_image(image):
                                    if not isinstance(v, bytes)))
 
 
-def pillow(path):
+def opened(file):
     from PIL import Image
+    return Image.open(file)
+
+
+def pillow(path):
     with open(path, "rb") as file:
-        return pillow_image(Image.open(file).convert("RGB"))
+        return pillow_image(opened(file).convert("RGB"))
 
 
 def pillow_name(path):
-    from PIL import Image
-    return pillow_image(Image.open(path))
+    return pillow_image(opened(path))
 
 
 def pillow_bytesio(path):
-    from PIL import Image
     with open(path, "rb") as file:
-        return pillow_image(Image.open(io.BytesIO(file.read())))
+        return pillow_image(opened(io.BytesIO(file.read())))
 
 
 def pillow_mmap(path):
-    from PIL import Image
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
-        return pillow_image(Image.open(io.BytesIO(data[:])))
+        return pillow_image(opened(io.BytesIO(data[:])))
 
 
 def pillow_truncated(path):
-    from PIL import Image, ImageFile
+    from PIL import ImageFile
     ImageFile.LOAD_TRUNCATED_IMAGES = True
-    return pillow_image(Image.open(path))
+    return pillow_image(opened(path))
 
 
 def pillow_draft(path):
-    from PIL import Image
     texts = []
-    for size in ((300, 200), (150, 100), (40, 40)):
-        image = Image.open(path)
-        texts.append("%s %s" % (image.draft("RGB", size), pillow_image(image)))
-    image = Image.open(path)
-    image.draft("L", (200, 200))
-    return texts + [pillow_image(image)]
+    for mode, size in (("RGB", (300, 200)), ("RGB", (150, 100)), ("RGB", (40, 40)), ("L", (200, 200))):
+        image = opened(path)
+        texts.append("%s %s" % (image.draft(mode, size), pillow_image(image)))
+    return texts
 
 
 def pillow_exif(path):
-    from PIL import Image, ImageOps
-    return pillow_image(ImageOps.exif_transpose(Image.open(path)))
+    from PIL import ImageOps
+    return pillow_image(ImageOps.exif_transpose(opened(path)))
 
 
 def pillow_frames(path):
-    from PIL import Image, ImageSequence
-    return [pillow_image(frame.copy()) for frame in ImageSequence.Iterator(Image.open(path))]
+    from PIL import ImageSequence
+    return [pillow_image(frame.copy()) for frame in ImageSequence.Iterator(opened(path))]
 
 
 def torchvision_read(path):

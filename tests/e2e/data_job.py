@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What jobs over one of several kinds of data sets have in common: options, and how they begin."""
+"""What jobs of tests have in common: their options, how they begin, and scenes one after the other."""
 
 import argparse
 import random
+import sys
 
 import numpy
 import torch
@@ -10,22 +11,56 @@ import torch
 import meeting
 
 
-def parser_of(kinds):
-    """A parser of what all of them are told; @kinds are names."""
+def options_of(words=None, kinds=None, **defaults):
+    """What a job is told by @words, sys.argv unless given.  Each option has a default: False is that of
+    a flag, a type that of none, a tuple has the words that may stand there, a list what may stand there
+    several times.  With @kinds, names of data sets, one of them comes first."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=sorted(kinds))
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--data")
-    return parser
+    if kinds:
+        parser.add_argument("kind", choices=sorted(kinds))
+        defaults = {"workers": 1, "batch": 8, "seed": 1, "epochs": 2, "data": str, **defaults}
+    for name, default in defaults.items():
+        if default is False:
+            how = {"action": "store_true"}
+        elif isinstance(default, tuple):
+            how = {"choices": default}
+        elif isinstance(default, list):
+            how = {"type": type(default[0]), "nargs": "+", "default": default}
+        else:
+            how = {"type": default} if isinstance(default, type) else {"type": type(default), "default": default}
+        parser.add_argument("--" + name.replace("_", "-"), **how)
+    return parser.parse_args(words)
+
+
+def seed_all(seed):
+    for each in (random.seed, numpy.random.seed, torch.manual_seed):
+        each(seed)
 
 
 def begin(options):
-    """Meet the others, and seed everything as the job was told."""
+    """Meet the others, and seed everything, if the job was told how."""
     meeting.arrive()
     torch.set_num_threads(1)
-    random.seed(options.seed)
-    numpy.random.seed(options.seed)
-    torch.manual_seed(options.seed)
+    if options.seed is not None:
+        seed_all(options.seed)
+
+
+def scenes(parse):
+    """The options of each scene, by @parse; "--then" stands between them."""
+    found = [[]]
+    for word in sys.argv[1:]:
+        if word == "--then":
+            found.append([])
+        else:
+            found[-1].append(word)
+    return [parse(part) for part in found]
+
+
+def play_all(first, later, play):
+    """Each scene when all jobs are at it."""
+    torch.set_num_threads(1)
+    play(first)
+    for options in later:
+        meeting.scene()
+        play(options)
+    meeting.part()

@@ -4,10 +4,11 @@ What the Python half decides by time, on a clock that goes only when it is told 
 versions of what is loaded, which are what tests say.
 """
 
-import contextlib
 import os
 import sys
 import types
+
+import pytest
 
 import support
 
@@ -36,17 +37,13 @@ class Clock:
         self.ns += ns
 
 
-@contextlib.contextmanager
-def virtual():
+@pytest.fixture
+def now(monkeypatch):
     made = Clock()
-    real = {name: getattr(clock, name) for name in ("second", "thread", "thread_ns")}
-    clock.second = lambda: made.seconds
-    clock.thread = lambda: made.ns / 1e9
-    clock.thread_ns = lambda: made.ns
-    try:
-        yield made
-    finally:
-        vars(clock).update(real)
+    monkeypatch.setattr(clock, "second", lambda: made.seconds)
+    monkeypatch.setattr(clock, "thread", lambda: made.ns / 1e9)
+    monkeypatch.setattr(clock, "thread_ns", lambda: made.ns)
+    return made
 
 
 class Data:
@@ -79,46 +76,42 @@ def test_the_clocks_are_real_where_nobody_replaced_them():
     assert clock.second() >= before[0] and clock.thread() >= before[1]
 
 
-def test_an_item_counts_what_it_takes():
-    with virtual() as now:
-        scope = scopes.Scope(fetcher(Data(now, [7 * MS, 3 * MS, 3 * MS])))
-        for passed, fastest in ((1, 7 * MS), (2, 3 * MS), (3, 3 * MS)):
-            items(fetch.Fetch, scope, 1)
-            assert (scope.items, scope.item_ns) == (passed, fastest)
-        assert scope.worked_ns == 13 * MS
+def test_an_item_counts_what_it_takes(now):
+    scope = scopes.Scope(fetcher(Data(now, [7 * MS, 3 * MS, 3 * MS])))
+    for passed, fastest in ((1, 7 * MS), (2, 3 * MS), (3, 3 * MS)):
+        items(fetch.Fetch, scope, 1)
+        assert (scope.items, scope.item_ns) == (passed, fastest)
+    assert scope.worked_ns == 13 * MS
 
 
-def test_items_below_the_limit_are_cheap_after_the_first_eight():
+def test_items_below_the_limit_are_cheap_after_the_first_eight(now):
     for cost, cheap in ((scopes.CHEAP_NS - 1, True), (scopes.CHEAP_NS, False)):
-        with virtual() as now:
-            scope = scopes.Scope(fetcher(Data(now, [cost])))
-            items(fetch.Fetch, scope, scopes.CHEAP_AFTER - 1)
-            assert not scope.is_cheap()
-            items(fetch.Fetch, scope, 1)
-            assert scope.is_cheap() == cheap
+        scope = scopes.Scope(fetcher(Data(now, [cost])))
+        items(fetch.Fetch, scope, scopes.CHEAP_AFTER - 1)
+        assert not scope.is_cheap()
+        items(fetch.Fetch, scope, 1)
+        assert scope.is_cheap() == cheap
 
 
-def test_slow_first_items_hide_no_cheap_ones():
-    with virtual() as now:
-        first = [900 * MS] * (scopes.CHEAP_AFTER - 1)
-        scope = scopes.Scope(fetcher(Data(now, [*first, 1000, 1000])))
-        items(fetch.Fetch, scope, scopes.CHEAP_AFTER)
-        assert scope.is_cheap()
+def test_slow_first_items_hide_no_cheap_ones(now):
+    first = [900 * MS] * (scopes.CHEAP_AFTER - 1)
+    scope = scopes.Scope(fetcher(Data(now, [*first, 1000, 1000])))
+    items(fetch.Fetch, scope, scopes.CHEAP_AFTER)
+    assert scope.is_cheap()
 
 
-def test_each_cheap_item_is_timed_and_they_may_become_dear():
-    with virtual() as now:
-        scope = scopes.Scope(fetcher(Data(now, [1000] * scopes.CHEAP_AFTER + [800_000])))
-        items(fetch.Fetch, scope, scopes.CHEAP_AFTER)
-        until = 500
-        looks = []
-        for _ in range(until):
-            looks.append(scope.is_cheap())
-            items(fetch.Fetch, scope, 1)
-        # Each one counts an eighth: after six of 0.8 ms the average is above 0.4 ms.
-        assert looks == [True] * 6 + [False] * (until - 6), looks.index(False)
-        scope.item_ns = 1000
-        assert all(scope.is_cheap() for scope.items in range(until, 2 * until))
+def test_each_cheap_item_is_timed_and_they_may_become_dear(now):
+    scope = scopes.Scope(fetcher(Data(now, [1000] * scopes.CHEAP_AFTER + [800_000])))
+    items(fetch.Fetch, scope, scopes.CHEAP_AFTER)
+    until = 500
+    found = []
+    for _ in range(until):
+        found.append(scope.is_cheap())
+        items(fetch.Fetch, scope, 1)
+    # Each one counts an eighth: after six of 0.8 ms the average is above 0.4 ms.
+    assert found == [True] * 6 + [False] * (until - 6), found.index(False)
+    scope.item_ns = 1000
+    assert all(scope.is_cheap() for scope.items in range(until, 2 * until))
 
 
 def looks(now, cost, step, until):
@@ -139,26 +132,24 @@ def looks(now, cost, step, until):
     return found
 
 
-def test_looking_takes_a_five_hundredth_of_the_work():
-    with virtual() as now:
-        assert looks(now, 1 * MS, 30 * MS, 1550 * MS) == [0, 510 * MS, 1020 * MS, 1530 * MS]
-    with virtual() as now:  # what costs next to nothing counts as 0.1 ms
-        assert looks(now, 0, 3 * MS, 155 * MS) == [0, 51 * MS, 102 * MS, 153 * MS]
+def test_looking_takes_a_five_hundredth_of_the_work(now):
+    assert looks(now, 1 * MS, 30 * MS, 1550 * MS) == [0, 510 * MS, 1020 * MS, 1530 * MS]
+    # What costs next to nothing counts as 0.1 ms.
+    assert looks(now, 0, 3 * MS, 155 * MS) == [0, 51 * MS, 102 * MS, 153 * MS]
 
 
-def test_a_changed_data_set_gets_other_names_at_the_next_look():
-    with virtual() as now:
-        scope = scopes.Scope(fetcher(Data()))
-        scope.identities[0] = scope.dataset, b"before"
-        scope._identify = lambda _: b"after"
-        scope.prefixes = kept = {"a": b"name"}
-        scope.checked, scope.cost = now.ns / 1e9, 0.001
-        now.spend(499 * MS)
-        scope.look()
-        assert scope.prefixes is kept
-        now.spend(2 * MS)
-        scope.look()
-        assert scope.prefixes == {}
+def test_a_changed_data_set_gets_other_names_at_the_next_look(now):
+    scope = scopes.Scope(fetcher(Data()))
+    scope.identities[0] = scope.dataset, b"before"
+    scope._identify = lambda _: b"after"
+    scope.prefixes = kept = {"a": b"name"}
+    scope.checked, scope.cost = now.ns / 1e9, 0.001
+    now.spend(499 * MS)
+    scope.look()
+    assert scope.prefixes is kept
+    now.spend(2 * MS)
+    scope.look()
+    assert scope.prefixes == {}
 
 
 def test_a_batch_that_costs_less_than_fifty_looks_is_left_alone():
@@ -172,22 +163,16 @@ def test_a_batch_that_costs_less_than_fifty_looks_is_left_alone():
     assert not scope.is_not_worth_a_look(1)
 
 
-def test_judging_is_part_of_a_look_where_each_batch_needs_one():
-    with virtual() as now:
-        scope = exact.Scope(fetcher(Data()))
-        judge = exact.judgement.judge
+def test_judging_is_part_of_a_look_where_each_batch_needs_one(now, monkeypatch):
+    def slow(data):
+        now.spend(3 * MS)
+        return exact.judgement.Judgement(frozenset(), False, False)
 
-        def slow(data):
-            now.spend(3 * MS)
-            return exact.judgement.Judgement(frozenset(), False, False)
-
-        exact.judgement.judge = slow
-        try:
-            assert scope.judge() and round(scope.cost * 1e6) == 3000
-            scope._may_change = lambda: False
-            assert scope.judge() and round(scope.cost * 1e6) == 3000
-        finally:
-            exact.judgement.judge = judge
+    monkeypatch.setattr(exact.judgement, "judge", slow)
+    scope = exact.Scope(fetcher(Data()))
+    assert scope.judge() and round(scope.cost * 1e6) == 3000
+    scope._may_change = lambda: False
+    assert scope.judge() and round(scope.cost * 1e6) == 3000
 
 
 def test_arrays_are_read_for_a_fiftieth_of_the_work():
@@ -198,18 +183,17 @@ def test_arrays_are_read_for_a_fiftieth_of_the_work():
         assert scope._room() == room
 
 
-def test_two_items_are_timed_before_any_is_asked_for():
+def test_two_items_are_timed_before_any_is_asked_for(now):
     for cost, cheap in ((scopes.CHEAP_NS - 1, True), (scopes.CHEAP_NS, False)):
-        with virtual() as now:
-            scope = exact.Scope(fetcher(Data(now, [cost])))
-            batch = exact.Items(scope, types.SimpleNamespace(), [0])
-            for _ in range(exact.TIMED):
-                assert batch._ask(0) is None and scope.off_until == 0
-                items(exact.Items, scope, 1)
-            assert scope.is_cheap() == cheap
-            if cheap:
-                assert batch._ask(0) is None
-                assert (scope.off_until, scope.reason) == (exact.RETRY, b"torch_cheap")
+        scope = exact.Scope(fetcher(Data(now, [cost])))
+        batch = exact.Items(scope, types.SimpleNamespace(), [0])
+        for _ in range(exact.TIMED):
+            assert batch._ask(0) is None and scope.off_until == 0
+            items(exact.Items, scope, 1)
+        assert scope.is_cheap() == cheap
+        if cheap:
+            assert batch._ask(0) is None
+            assert (scope.off_until, scope.reason) == (exact.RETRY, b"torch_cheap")
 
 
 def test_a_scope_that_rests_is_looked_at_again_after_so_many_batches():
@@ -226,23 +210,121 @@ def test_a_scope_that_rests_is_looked_at_again_after_so_many_batches():
     assert (scope.items, scope.item_ns, scope.off_until) == (0, None, 0)
 
 
-def test_workers_of_the_next_epoch_believe_a_hint_for_a_minute():
-    with virtual() as now:
-        made = fetcher(Data())
-        hints.expect(made)
-        exact.Scope(made).rest(b"torch_cheap")
-        now.seconds += hints.SECONDS
-        later = exact.Scope(made)
-        assert (later.reason, later.off_until) == (b"torch_cheap", exact.RETRY)
-        now.seconds += 1
-        later = exact.Scope(made)
-        assert (later.reason, later.off_until, later.items) == (b"torch_dataset", 0, 0)
-        hints.shares(made)
-        later = exact.Scope(made)
-        assert (later.items, later.item_ns) == (exact.TIMED, scopes.CHEAP_NS)
-        now.seconds += hints.SECONDS + 1
-        assert exact.Scope(made).items == 0
+# ---- hints: what workers of one epoch leave for those of the next ----
 
+def expected():
+    """A loader that hints are expected of; also a scope: both have a data set and a collate function."""
+    made = fetcher(Data())
+    hints.expect(made)
+    return made
+
+
+def in_child(work):
+    """What @work does in a forked process; whether it did not raise."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+def test_hints_are_believed_by_workers_of_the_next_epoch_for_a_minute(now):
+    made = expected()
+    exact.Scope(made).rest(b"torch_cheap")
+    now.seconds += hints.SECONDS
+    later = exact.Scope(made)
+    assert (later.reason, later.off_until) == (b"torch_cheap", exact.RETRY)
+    now.seconds += 1
+    later = exact.Scope(made)
+    assert (later.reason, later.off_until, later.items) == (b"torch_dataset", 0, 0)
+    hints.shares(made)
+    hints.leave(made, b"torch_dataset")
+    assert hints.left(made) is None and hints.are_shared(made)
+    later = exact.Scope(made)
+    assert (later.items, later.item_ns) == (exact.TIMED, scopes.CHEAP_NS)
+    now.seconds += hints.SECONDS + 1
+    assert exact.Scope(made).items == 0 and not hints.are_shared(made)
+    hints.leave(made, b"torch_dataset")
+    assert hints.left(made) == b"torch_dataset"
+
+
+def test_hints_of_a_process_reach_those_after_it():
+    made = expected()
+    assert hints.left(made) is None and hints.told(made) == 0
+    for reason in hints.REASONS:
+        assert in_child(lambda: hints.leave(made, reason))
+        assert hints.left(made) == reason
+        hints.expect(made)  # for the next epoch
+        assert in_child(lambda: (hints.left(made) == reason) or 1 / 0)
+    assert in_child(lambda: hints.tell(made, (1 << 64) - 1))
+    hints.expect(made)
+    assert hints.told(made) == (1 << 64) - 1
+
+
+def test_hints_of_other_reasons_are_not_left():
+    made = expected()
+    hints.leave(made, b"torch_settings")
+    assert hints.left(made) is None
+
+
+def test_hints_of_one_that_shares_are_believed_rather_than_of_another():
+    made = expected()
+    hints.leave(made, b"torch_cheap")
+    assert not hints.are_shared(made)
+    for _ in range(2):
+        hints.shares(made)
+        assert hints.left(made) is None and hints.are_shared(made)
+        hints.leave(made, b"torch_cheap")
+
+
+def test_no_hints_are_left_for_a_data_set_that_nobody_expects():
+    stranger = fetcher(Data())
+    hints.leave(stranger, b"torch_cheap")
+    hints.shares(stranger)
+    hints.tell(stranger, 7)
+    assert hints.left(stranger) is None and not hints.are_shared(stranger) and hints.told(stranger) == 0
+
+
+def test_no_hints_of_another_data_set_at_the_same_address():
+    first = expected()
+    hints.leave(first, b"torch_cheap")
+    place, known = id(first.dataset), dict(hints._slots)
+    del first.dataset
+    kept = []
+    for _ in range(1000):
+        again = fetcher(Data())
+        if id(again.dataset) == place:
+            break
+        kept.append(again)
+    assert id(again.dataset) == place, "the interpreter does not use memory again"
+    hints.expect(again)
+    assert hints.left(again) is None
+    assert known.keys() == hints._slots.keys()
+
+
+def test_no_hints_of_a_data_set_without_weak_references():
+    made = fetcher(object())
+    hints.expect(made)
+    hints.leave(made, b"torch_cheap")
+    assert hints.left(made) is None
+
+
+def test_hints_of_data_sets_without_end():
+    """Places are used again, and begin anew."""
+    made = []
+    for _ in range(3 * hints.SLOTS):
+        made.append(expected())
+        assert hints.left(made[-1]) is None
+        hints.leave(made[-1], b"torch_cheap")
+        assert hints.left(made[-1]) == b"torch_cheap"
+    assert len(hints._slots) <= hints.SLOTS
+
+
+# ---- what was found of batches ----
 
 def settled(word, name, kinds):
     """Whether a new worker that believes @word takes items of @kinds for those of a batch."""
@@ -268,20 +350,10 @@ def test_what_was_found_of_batches_is_believed_of_the_same_data_set():
     assert whole.word(b"name") == 0
 
 
-@contextlib.contextmanager
-def vouching():
-    kept = native.settings.share
-    native.settings.share = native.SHARE_SAMPLES
-    try:
-        yield
-    finally:
-        native.settings.share = kept
-
-
-def test_the_user_who_vouches_is_not_asked_about_time():
-    with vouching():
-        scope = exact.Scope(fetcher(Data()))
-        assert scope._room() == float("inf") and scope.judge()
+def test_the_user_who_vouches_is_not_asked_about_time(monkeypatch):
+    monkeypatch.setattr(native.settings, "share", native.SHARE_SAMPLES)
+    scope = exact.Scope(fetcher(Data()))
+    assert scope._room() == float("inf") and scope.judge()
 
 
 # ---- versions ----
@@ -300,27 +372,11 @@ class Own(torch.utils.data.Dataset):
         return torch.full((3,), float(index))
 
 
-@contextlib.contextmanager
-def loaded(module, instead):
-    """@instead is what is loaded as @module; None: nothing."""
-    kept = sys.modules.pop(module)
-    if instead is not None:
-        sys.modules[module] = instead
-    try:
-        yield
-    finally:
-        sys.modules[module] = kept
-
-
-@contextlib.contextmanager
-def of_version(name, version):
-    """What is loaded of @name says that it is of this @version."""
-    kept = versions.found
-    versions.found = lambda: {**kept(), name: version}
-    try:
-        yield
-    finally:
-        versions.found = kept
+@pytest.fixture
+def of_version(monkeypatch):
+    """What lets that which is loaded of a name say that it is of a version."""
+    found = versions.found
+    return lambda name, version: monkeypatch.setattr(versions, "found", lambda: {**found(), name: version})
 
 
 def verdict(data):
@@ -333,17 +389,6 @@ def test_versions_that_are_installed_are_judged():
     assert sorted(versions.found()) == sorted(versions.JUDGED) == NAMES
     versions.check()
     assert verdict(Own()) is None
-
-
-def test_versions_beyond_both_ends_are_not_judged():
-    for name, (_, first, last) in versions.JUDGED.items():
-        inside = [first, last, (*first, 7), (*last, "7a0+cpu")]
-        outside = [(last[0], last[1] + 1), (last[0] + 1, 0), (last[0], last[1] * 10 + 10),
-                   (first[0], first[1] - 1), (first[0] - 1, 99), ("nightly",), ()]
-        for expected, cases in ((True, inside), (False, outside)):
-            for version in cases:
-                assert versions.is_judged(name, ".".join(map(str, version))) is expected, (
-                    name, version)
 
 
 def test_a_version_is_its_first_two_numbers():
@@ -359,37 +404,34 @@ def test_a_version_is_its_first_two_numbers():
         assert versions.is_judged(name, version) is judged, (name, version)
 
 
-def test_code_of_the_users_own_takes_part_with_judged_versions_only():
+def test_code_of_the_users_own_takes_part_with_judged_versions_only(monkeypatch, of_version):
     """What it works with may be of no other; the libraries' own code, and who vouches, may."""
-    libraries = torch.utils.data.TensorDataset(torch.ones(4, 3))
+    libraries, share = torch.utils.data.TensorDataset(torch.ones(4, 3)), native.settings.share
     for name, (_, first, last) in versions.JUDGED.items():
-        newer, older = "%d.%d" % (last[0], last[1] + 1), "%d.%d" % (first[0], first[1] - 1)
-        for version in (newer, older, "99.0", "nightly", "", None):
-            with of_version(name, version):
-                assert verdict(Own()) == b"torch_versions", (name, version)
-                assert verdict(libraries) is None, (name, version)
-                with vouching():
-                    assert verdict(Own()) is None, (name, version)
-        for version in ("%d.%d" % first, "%d.%d.1a0+git123" % last):
-            with of_version(name, version):
-                assert verdict(Own()) is None, (name, version)
+        beyond = [(last[0], last[1] + 1), (last[0] + 1, 0), (last[0], last[1] * 10 + 10), (first[0], first[1] - 1),
+                  (first[0] - 1, 99), (99, 0), ("nightly",), ()]
+        judged = [".".join(map(str, each)) for each in (first, last, (*first, 7), (*last, "1a0+git123"))]
+        for version in (*judged, *(".".join(map(str, each)) for each in beyond), None):
+            of_version(name, version)
+            assert verdict(Own()) == (None if version in judged else b"torch_versions"), (name, version)
+            assert verdict(libraries) is None, (name, version)
+            monkeypatch.setattr(native.settings, "share", native.SHARE_SAMPLES)
+            assert verdict(Own()) is None, (name, version)
+            monkeypatch.setattr(native.settings, "share", share)
+        monkeypatch.undo()
 
 
-def test_interpreters_of_another_kind_have_no_version():
-    kept, name = sys.abiflags, sys.implementation.name
-    try:
-        sys.abiflags = "t"
-        assert versions.found()["Python"] == "free-threaded"
+def test_interpreters_of_another_kind_have_no_version(monkeypatch):
+    for owner, name, value, version in ((sys, "abiflags", "t", "free-threaded"),
+                                        (sys.implementation, "name", "pypy", "pypy")):
+        monkeypatch.setattr(owner, name, value)
+        assert versions.found()["Python"] == version
         assert verdict(Own()) == b"torch_versions"
-        sys.abiflags, sys.implementation.name = kept, "pypy"
-        assert versions.found()["Python"] == "pypy"
-        assert verdict(Own()) == b"torch_versions"
-    finally:
-        sys.abiflags, sys.implementation.name = kept, name
+        monkeypatch.undo()
     assert verdict(Own()) is None
 
 
-def test_no_code_is_read_where_a_version_is_not_judged():
+def test_no_code_is_read_where_a_version_is_not_judged(of_version):
     """It may consist of instructions that do not mean what they did."""
     class Broken(Own):
         def __getitem__(self, index):
@@ -399,14 +441,10 @@ def test_no_code_is_read_where_a_version_is_not_judged():
                 print(index)
 
     assert verdict(Broken()) == b"torch_dataset"
-    with of_version("Python", "3.99"):
-        assert verdict(Broken()) == b"torch_versions"
-        try:
-            exact.judgement.judge(Broken())
-        except versions.Unjudged as error:
-            assert str(error) == "Python 3.99", error
-        else:
-            raise AssertionError
+    of_version("Python", "3.99")
+    assert verdict(Broken()) == b"torch_versions"
+    with pytest.raises(versions.Unjudged, match="^Python 3.99$"):
+        exact.judgement.judge(Broken())
 
 
 def test_the_documentation_has_the_versions_that_are_judged():
@@ -415,16 +453,13 @@ def test_the_documentation_has_the_versions_that_are_judged():
         assert "%s %d.%d to %d.%d" % (name, *first, *last) in text, name
 
 
-def test_what_is_not_loaded_has_no_version():
+def test_what_is_not_loaded_has_no_version(monkeypatch):
     for name, module in OPTIONAL.items():
-        with loaded(module.__name__, None):
-            assert sorted(versions.found()) == [other for other in NAMES if other != name]
+        monkeypatch.delitem(sys.modules, module.__name__)
+        assert sorted(versions.found()) == [other for other in NAMES if other != name]
+        versions.check()
+        monkeypatch.setitem(sys.modules, module.__name__, types.ModuleType(name))  # and what does not say which it is
+        assert versions.found()[name] is None
+        with pytest.raises(versions.Unjudged, match="^%s None$" % name):
             versions.check()
-        with loaded(module.__name__, types.ModuleType(name)):  # and what does not say which it is
-            assert versions.found()[name] is None
-            try:
-                versions.check()
-            except versions.Unjudged as error:
-                assert str(error) == name + " None", error
-            else:
-                raise AssertionError(name)
+        monkeypatch.undo()

@@ -12,7 +12,7 @@ import stat
 import subprocess
 
 import support
-from events_common import JOB, Log, check, last, parse, same_as_statistics, tell
+from events_common import JOB, Log, check, last, once, parse, same_as_statistics, tell
 from support import PYTHON, TSRUN, plain_environment, run, wait_until
 
 # ---- what it says ---------------------------------------------------------------------------
@@ -42,15 +42,12 @@ def test_it_says_what_the_statistics_say(log):
 def test_a_job_that_is_done_at_once_is_told_whole(log):
     """Its recorder begins when the job has ended already, or nearly so."""
     for _ in range(5):
-        log.job(command=[PYTHON, "-c", "from PIL import Image; Image.open(%r).load()"
-                         % support.pictures("s_4")[0]])
+        log.job(command=once())
         log.check()
 
 
 def test_a_job_that_is_killed_has_its_end(log):
-    job = log.job()
-    tell(job, "decode")
-    log.wait_for(job)
+    job, = log.logged()
     job.kill()
     job.communicate()
     log.jobs = []
@@ -77,16 +74,14 @@ def test_without_it_nobody_writes(log):
 def test_its_place_is_below_the_home(log):
     env = log.group.environment(HOME=log.directory, TSSHIM_EVENTS="on")
     env.pop("XDG_STATE_HOME", None)
-    done = run([PYTHON, "-c", "from PIL import Image; Image.open(%r).load()"
-                % support.pictures("s_4")[0]], env)
+    done = run(once(), env)
     assert done.status == 0 and done.errors == "", done.errors
-    wait_until(lambda: not log.recorders(), "recorders end")
+    log.wait_for_the_end()
     directory = os.path.join(log.directory, ".local", "state", "tsshim")
     name = "%s@%s.events" % (log.group.name, os.uname().nodename)
     assert os.listdir(directory) == [name]
     assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
-    with open(os.path.join(directory, name), encoding="utf-8") as file:
-        same_as_statistics(parse(file.read())[0], log.group.statistics())
+    same_as_statistics(parse(support.read(os.path.join(directory, name)))[0], log.group.statistics())
 
 
 def test_tsrun_top_prints_the_same(log):
@@ -127,10 +122,7 @@ def writer(log):
 
 
 def test_a_killed_writer_is_followed_by_another(log):
-    jobs = [log.job() for _ in range(3)]
-    for job in jobs:
-        tell(job, "decode")
-    log.wait_for(*jobs)
+    jobs = log.logged(3)
     wait_until(lambda: len(log.recorders()) == 3, "three recorders")
     first = wait_until(lambda: writer(log), "a writer")
     os.kill(first, signal.SIGKILL)
@@ -147,10 +139,7 @@ def test_a_killed_writer_is_followed_by_another(log):
 
 def test_a_stopped_writer_keeps_the_others_from_nothing(log):
     """They do not wait for it: jobs end, and so do their recorders."""
-    jobs = [log.job() for _ in range(2)]
-    for job in jobs:
-        tell(job, "decode")
-    log.wait_for(*jobs)
+    jobs = log.logged(2)
     first = wait_until(lambda: writer(log), "a writer")
     os.kill(first, signal.SIGSTOP)
     try:
@@ -164,9 +153,7 @@ def test_a_stopped_writer_keeps_the_others_from_nothing(log):
 
 
 def test_a_job_whose_recorder_is_gone_gets_another_with_its_next_worker(log):
-    job = log.job()
-    tell(job, "decode")
-    log.wait_for(job)
+    job, = log.logged()
     (first,) = log.recorders()
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: not log.recorders(), "it is dead")
@@ -177,9 +164,7 @@ def test_a_job_whose_recorder_is_gone_gets_another_with_its_next_worker(log):
 
 
 def test_a_log_that_is_removed_begins_anew(log):
-    job = log.job()
-    tell(job, "decode")
-    log.wait_for(job)
+    job, = log.logged()
     os.unlink(log.path)
     tell(job, "decode")
     log.wait_for(job)
@@ -232,25 +217,17 @@ def test_a_subreaper_gets_no_child(log):
     log.finish()
 
 
-def with_full_disk(log, size):
-    """A directory of its own file system; needs the right to mount one."""
-    os.mkdir(log.path + ".d")
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%s" % size, "none", log.path + ".d"],
-                          stderr=subprocess.PIPE, text=True)
-    if done.returncode:
-        raise support.Skip("mount", done.stderr)
-    return log.path + ".d"
-
-
 def test_a_full_disk_ends_the_log_and_not_the_job(log):
-    directory = with_full_disk(log, "8k")
+    directory = log.path + ".d"
+    os.mkdir(directory)
+    done = run(["mount", "-t", "tmpfs", "-o", "size=8k", "none", directory])
+    if done.status != 0:
+        raise support.Skip("mount", done.errors)
     try:
         log.path = os.path.join(directory, "log")
         # The page that the log ends in is its own, so most of it has to be used.
         log.begin(2600)
-        first = log.job()
-        tell(first, "decode")
-        log.wait_for(first)
+        first, = log.logged()
         with open(os.path.join(directory, "filler"), "wb") as file:
             with contextlib.suppress(OSError):
                 file.write(b"x" * 65536)
@@ -285,16 +262,13 @@ def test_what_is_no_log_is_refused_before_the_job_starts(log):
     other = os.path.join(log.directory, "other")
     option = "--events=" + log.path
 
-    os.symlink(other, log.path)
-    assert "it is a symbolic link" in refused(log, option)
+    for make, message, remove in ((lambda path: os.symlink(other, path), "it is a symbolic link", os.unlink),
+                                  (os.mkfifo, "it is no regular file", os.unlink),
+                                  (os.mkdir, "it is no regular file", os.rmdir)):
+        make(log.path)
+        assert message in refused(log, option)
+        remove(log.path)
     assert not os.path.exists(other)
-    os.unlink(log.path)
-    os.mkfifo(log.path)
-    assert "it is no regular file" in refused(log, option)
-    os.unlink(log.path)
-    os.mkdir(log.path)
-    assert "it is no regular file" in refused(log, option)
-    os.rmdir(log.path)
     support.write(log.path, "import torch\n")
     assert "it is there already and no event log" in refused(log, option)
     assert support.read(log.path) == "import torch\n"
@@ -314,22 +288,18 @@ def test_values_that_are_none_are_refused(log):
 
 
 def test_a_file_is_named_as_seen_from_where_tsrun_is(log):
-    command = "from PIL import Image; Image.open(%r).load()" % support.pictures("s_4")[0]
-    env = plain_environment(TSSHIM_RING="64M")
-    done = run([TSRUN, "--group", log.group.name, "--events=./log", "--", PYTHON, "-c", command],
-               env, cwd=log.directory)
+    done = run([TSRUN, "--group", log.group.name, "--events=./log", "--", *once()],
+               plain_environment(TSSHIM_RING="64M"), cwd=log.directory)
     assert done.status == 0 and done.errors == "", done.errors
-    wait_until(lambda: not log.recorders(), "recorders end")
-    same_as_statistics(parse(log.text())[0], log.group.statistics())
+    same_as_statistics(log.wait_for_the_end()[0], log.group.statistics())
 
 
 def test_where_no_file_can_be_made_the_job_runs(log):
     path = os.path.join(log.directory, "none", "log")
-    command = "from PIL import Image; Image.open(%r).load()" % support.pictures("s_4")[0]
-    done = run([TSRUN, "--group", log.group.name, "--events=" + path, "--", PYTHON, "-c", command],
+    done = run([TSRUN, "--group", log.group.name, "--events=" + path, "--", *once()],
                plain_environment(TSSHIM_RING="64M"))
     assert done.status == 0, done.errors
     assert done.errors == "tsrun: no event log: '%s': No such file or directory\n" % path
-    wait_until(lambda: not log.recorders(), "recorders end")
+    log.wait_for_the_end()
     (row,) = log.group.statistics()["jobs"]
     assert row["events"] == {"state": "ended", "error": "No such file or directory"}, row

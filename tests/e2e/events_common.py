@@ -23,6 +23,11 @@ JOB_ALWAYS = {"job", "pid", "began", "ended", "dataset", "mode", "align", "progr
 JOB_MORE = {*KINDS, "order", "epoch", "behind"}
 
 
+def once():
+    """A command that decodes a picture."""
+    return [PYTHON, "-c", "from PIL import Image; Image.open(%r).load()" % support.pictures("s_4")[0]]
+
+
 def check(line):
     """@line is as docs/rooms/events.md has it."""
     assert LINE <= set(line) <= LINE | {"ring", "nodes"}, line
@@ -111,10 +116,7 @@ class Log:
         return {job["pid"]: job["events"]["state"] for job in self.group.statistics()["jobs"]}
 
     def text(self):
-        try:
-            return support.read(self.path)
-        except FileNotFoundError:
-            return ""
+        return support.read(self.path) if os.path.exists(self.path) else ""
 
     def wait_for(self, *jobs, lines=0):
         """Until there are more than so many @lines, and one of these has all @jobs, counted."""
@@ -126,14 +128,26 @@ class Log:
                                         if any(kind in job for kind in KINDS)}
         wait_until(is_there, "lines of %s" % wanted)
 
+    def logged(self, count=1):
+        """So many jobs that have decoded, which the log says."""
+        jobs = [self.job() for _ in range(count)]
+        for job in jobs:
+            tell(job, "decode")
+        self.wait_for(*jobs)
+        return jobs
+
+    def wait_for_the_end(self):
+        """The lines when nobody writes any more."""
+        wait_until(lambda: not self.recorders(), "recorders end")
+        return parse(self.text())
+
     def finish(self):
         """Let all jobs end well; the lines when nobody writes any more."""
         for job in self.jobs:
             output, errors = job.communicate(timeout=support.TIMEOUT)
             assert job.returncode == 0 and errors == "", (output, errors)
         self.jobs = []
-        wait_until(lambda: not self.recorders(), "recorders end")
-        return parse(self.text())
+        return self.wait_for_the_end()
 
     def check(self):
         """Let all jobs end well; the lines, which are whole and what the statistics say."""

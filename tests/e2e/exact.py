@@ -6,13 +6,14 @@ import tempfile
 
 import numpy
 import PIL.Image
+import pytest
 
 import meeting
 import support
 import warm
+from aligned_common import YOUNG, counter, job_of, together, well
 from support import HERE, Group, finish, run, start
 
-JOB = os.path.join(HERE, "exact_job.py")
 IMAGES = 48
 
 
@@ -38,18 +39,7 @@ class Pictures:
 
 
 def job(*options):
-    return [support.torch_python(), JOB, "--images", Pictures.path(),
-            *[str(option) for option in options]]
-
-
-def group_of(**settings):
-    # The test build also shares samples of files that are younger than a minute.
-    return Group(support.TEST_LIBRARY, TSSHIM_TEST_YOUNG_INPUTS="1", **settings)
-
-
-def counter(group, name, kind="sample"):
-    return sum(dataset.get("kinds", dataset)[kind][name]
-               for dataset in group.statistics().get("datasets", []))
+    return job_of("exact_job.py")("--images", Pictures.path(), *options)
 
 
 known = {}
@@ -58,8 +48,7 @@ known = {}
 def plain(command):
     """The outcome of @command without us, run once."""
     if tuple(command) not in known:
-        outcome = known[tuple(command)] = warm.run(command)
-        assert outcome.status == 0, outcome.errors[-2000:]
+        known[tuple(command)] = well(warm.run(command))
     return known[tuple(command)]
 
 
@@ -83,8 +72,7 @@ def alike(commands, verify=5, scenes=1, **settings):
     """Each of @commands with all others at the same time is as alone; the group's counters, or with
     more @scenes (joined(), of as many epochs each) a list of those of each scene."""
     expected = [plain(command) for command in commands]
-    with meeting.of(len(commands)) as where, \
-            group_of(TSSHIM_VERIFY=str(verify), **settings) as group:
+    with meeting.of(len(commands)) as where, Group(**YOUNG, TSSHIM_VERIFY=str(verify), **settings) as group:
         started = [start(command, group.environment(**where)) for command in commands]
         counted = [{}]
         for scene in range(1, scenes):
@@ -150,17 +138,11 @@ def test_workers_of_the_next_epoch_know_what_is_shared():
     assert 3 * 6 * IMAGES - 3 * 2 * 2 <= asked <= 3 * 6 * IMAGES - 3 * 2, counts
 
 
-def test_items_that_are_cheap_after_the_first_are_left_alone():
-    command = job("--own", "warming", "--shuffle", 0, "--persistent", "--epochs", 4)
-    counts = alike([command], TSSHIM_SHARE="samples")
+@pytest.mark.parametrize("more", [["--persistent"], []])
+def test_items_that_are_cheap_after_the_first_are_left_alone(more):
+    """Workers of the next epoch know of it, as the one that lives on does."""
+    counts = alike([job("--own", "warming", "--shuffle", 0, "--epochs", 4, *more)], TSSHIM_SHARE="samples")
     # All batches but the first, in which this is found out; 40 items in 5 of them.
-    assert counts["passed"]["torch_cheap"] == 4 * 40 - 8, counts
-
-
-def test_workers_of_the_next_epoch_know_what_is_cheap():
-    command = job("--own", "warming", "--shuffle", 0, "--epochs", 4)
-    counts = alike([command], TSSHIM_SHARE="samples")
-    # The first of them finds it out, as the one that lives on does.
     assert counts["passed"]["torch_cheap"] == 4 * 40 - 8, counts
 
 
@@ -283,9 +265,8 @@ def test_what_was_changed_on_an_object_is_shared_with_equals():
 def test_verdicts_on_code():
     """Each attack is refused, each ordinary data set is not."""
     command = [support.torch_python(), os.path.join(HERE, "exact_zoo.py"), Pictures.path()]
-    outcome = run(command, support.plain_environment(
-        PYTHONPATH=os.path.join(HERE, "..", "..", "hooks", "torch", "python")))
-    assert outcome.status == 0, outcome.errors[-2000:]
+    outcome = well(run(command, support.plain_environment(
+        PYTHONPATH=os.path.join(HERE, "..", "..", "hooks", "torch", "python"))))
     verdicts = [line.split("|") for line in outcome.output.splitlines()]
     assert len(verdicts) > 200, len(verdicts)
     wrong = [line for line in verdicts if line[2] != line[3]]
@@ -329,11 +310,8 @@ def test_what_a_thread_of_the_program_changes_in_a_worker_is_noticed():
 
 def test_a_draw_that_was_overlooked_is_noticed():
     """Nobody is given such an item; in which order a job makes its own is not repaired."""
-    with group_of() as group, meeting.of(2) as where:
-        for process in [start(job("--own", "overlooked"), group.environment(**where))
-                        for _ in "ab"]:
-            outcome = finish(process)
-            assert outcome.status == 0, outcome.errors[-2000:]
+    with Group(**YOUNG) as group:
+        together([job("--own", "overlooked")] * 2, group)
         assert counter(group, "shared") == 0
         assert group.statistics()["passed"]["torch_impure"] > 0
         group.assert_clean()

@@ -7,7 +7,6 @@ Where many data sets are to be tried, they follow one another in one job.
 usage: exact_job.py OPTIONS [--then OPTIONS]...     scenes, one after the other
 """
 
-import argparse
 import hashlib
 import multiprocessing
 import random
@@ -21,6 +20,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, Weighte
 from torchvision import transforms as T
 
 import costs
+import data_job
 import exact_newer  # noqa: F401 (adds to what exact_zoo has)
 import exact_stateful
 import exact_zoo
@@ -192,27 +192,14 @@ PIPELINES = {
 
 
 def arguments(words):
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--images")
-    parser.add_argument("--pipeline", default="random", choices=sorted(PIPELINES))
-    parser.add_argument("--own", choices=("vouched", "batches", "overlooked", "views",
-                                          "scheduled", "warming", "large", "little",
-                                          "soon", "buffer", "constant"))
-    parser.add_argument("--zoo", choices=("good", "refused", "changed"),
-                        help="many data sets in a row")
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--persistent", action="store_true", help="workers live on")
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--shuffle", type=int, default=1)
-    parser.add_argument("--split", choices=("fold", "twice"))
-    parser.add_argument("--patch", choices=("function", "class", "instance", "hook"))
-    parser.add_argument("--collate", choices=("inplace", "cutmix", "overlap"))
-    parser.add_argument("--balanced", action="store_true", help="sampled by weights")
-    parser.add_argument("--change", action="store_true", help="another transform in epoch 1")
-    parser.add_argument("--newer", help="what is of a version that is not judged")
-    return parser.parse_args(words)
+    return data_job.options_of(
+        words, images=str, workers=1, batch=8, epochs=3, seed=1, shuffle=1, persistent=False,
+        pipeline="random", own=str, split=("fold", "twice"), patch=("function", "class", "instance", "hook"),
+        collate=("inplace", "cutmix", "overlap"),
+        zoo=("good", "refused", "changed"),  # many data sets in a row
+        balanced=False,  # sampled by weights
+        change=False,  # another transform in epoch 1
+        newer=str)  # what is of a version that is not judged
 
 
 def brighter(image):
@@ -324,9 +311,7 @@ def zoo(options):
 
 def play(options):
     """A scene, which begins with seeds of its own."""
-    torch.manual_seed(options.seed)
-    random.seed(options.seed)
-    numpy.random.seed(options.seed)
+    data_job.seed_all(options.seed)
     if options.zoo:
         zoo(options)
     elif options.own == "scheduled":
@@ -335,29 +320,8 @@ def play(options):
         iterate(data_of(options), options, other_transform if options.change else None)
 
 
-def scenes(words, parse=arguments):
-    """The options of each scene, by @parse."""
-    found = [[]]
-    for word in words:
-        if word == "--then":
-            found.append([])
-        else:
-            found[-1].append(word)
-    return [parse(part) for part in found]
-
-
-def play_all(first, later, play):
-    """Each scene when all jobs are at it."""
-    torch.set_num_threads(1)
-    play(first)
-    for options in later:
-        meeting.scene()
-        play(options)
-    meeting.part()
-
-
 def main():
-    first, *later = scenes(sys.argv[1:])
+    first, *later = data_job.scenes(arguments)
     meeting.arrive()
     if first.own == "warming":
         costs.install(items=Warming.slow)
@@ -365,7 +329,7 @@ def main():
         costs.install(500_000 if first.own == "scheduled" else costs.ITEM_NS)
     if first.newer:
         newer(first.newer)
-    play_all(first, later, play)
+    data_job.play_all(first, later, play)
 
 
 if __name__ == "__main__":

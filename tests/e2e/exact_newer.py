@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from exact_attacks import COUNTS, EVENTS, bad, during, refused, refused_item, refused_kind
+from exact_attacks import BAD, COUNTS, EVENTS, bad, during, refused, refused_item, refused_kind
 from exact_zoo import Items, good, picture
 
 TABLE = {"one": [1, 2, 3], "two": [4, 5]}
@@ -170,9 +170,14 @@ class Generic[T](Dataset):
 def compiled(text):
     """The names that @text, a part of this file, defines."""
     names = {"__name__": __name__, "COUNTS": COUNTS, "Dataset": Dataset, "Items": Items,
-             "work": work}
+             "work": work, "functools": functools}
     exec(compile(text, __file__, "exec"), names)
     return names
+
+
+def refused_text(name, text):
+    """An attack of this @name, whose @text defines its `data`."""
+    BAD[name] = lambda: compiled(text)["data"]
 
 
 if VERSION >= (3, 12):
@@ -183,34 +188,27 @@ if VERSION >= (3, 12):
     def type_parameters(_root):
         return Generic([1, 2])
 
-    @bad
-    def a_type_alias_is_evaluated():
-        return compiled("type X = COUNTS.append(1)\n"
-                        "data = Items(lambda index: X.__value__)")["data"]
-
-    @bad
-    def a_generic_one_keeps_state():
-        return compiled("class D[T](Items):\n"
-                        "    def __getitem__(self, index):\n"
-                        "        self.last: T = index\n"
-                        "        return index\n"
-                        "data = D(None)")["data"]
-
-    @bad
-    def a_type_parameter_is_asked():
-        return compiled("class D[T](Items):\n"
-                        "    def __getitem__(self, index):\n"
-                        "        return T.__name__, T.__bound__\n"
-                        "data = D(None)")["data"]
+    refused_text("a_type_alias_is_evaluated", """
+type X = COUNTS.append(1)
+data = Items(lambda index: X.__value__)
+""")
+    refused_text("a_generic_one_keeps_state", """
+class D[T](Items):
+    def __getitem__(self, index):
+        self.last: T = index
+        return index
+data = D(None)
+""")
+    refused_text("a_type_parameter_is_asked", """
+class D[T](Items):
+    def __getitem__(self, index):
+        return T.__name__, T.__bound__
+data = D(None)
+""")
 
 if VERSION >= (3, 14):
-    @bad
-    def a_template_is_made():
-        return compiled("data = Items(lambda index: t'{COUNTS}')")["data"]
-
-    @bad
-    def a_place_for_an_argument():
-        return Items(functools.partial(max, functools.Placeholder, 1))
+    refused_text("a_template_is_made", "data = Items(lambda index: t'{COUNTS}')")
+    refused_text("a_place_for_an_argument", "data = Items(functools.partial(max, functools.Placeholder, 1))")
 
 
 # ---- handlers of an author's own among those of comprehensions ----
@@ -347,9 +345,7 @@ def super_of_another_class():
     return Data(None)
 
 
-@bad
-def super_is_another_function():
-    names = compiled("""
+refused_text("super_is_another_function", """
 def super(*_):
     COUNTS.append(1)
     return Items
@@ -358,37 +354,29 @@ class Data(Items):
         return super().make(index)
 data = Data(None)
 """)
-    return names["data"]
-
-
-@bad
-def another_any():
-    return compiled("""
+refused_text("another_any", """
 def any(values):
     COUNTS.append(1)
     return values
 data = Items(lambda index: any(number for number in [index]))
-""")["data"]
+""")
 
 
-@bad
-def formats_itself():
-    class Text:
-        def __format__(self, spec):
-            EVENTS.append(spec)
-            return spec
-    text = Text()
-    return Items(lambda index: f"{text:{index}}")
+class Text:
+    def __format__(self, spec):
+        EVENTS.append(spec)
+        return spec
 
 
-@bad
-def is_true_with_effects():
-    class Truth:
-        def __bool__(self):
-            EVENTS.append(1)
-            return True
-    truth = Truth()
-    return Items(lambda index: truth and index)
+class Truth:
+    def __bool__(self):
+        EVENTS.append(1)
+        return True
+
+
+TEXT, TRUTH = Text(), Truth()
+refused("formats_itself", lambda index: f"{TEXT:{index}}")
+refused("is_true_with_effects", lambda index: TRUTH and index)
 
 
 if hasattr(sys, "monitoring"):  # a tool may be told of each call

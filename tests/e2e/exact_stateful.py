@@ -7,13 +7,11 @@ REFUSED may not be shared at all.  Those of CHANGED are harmless, until the prog
 they are made of, between two epochs and in the middle of one.
 """
 
-import functools
 import os
 import random
 import tempfile
 import time
 import types
-import uuid
 
 import numpy
 import torch
@@ -43,11 +41,8 @@ class Own(Dataset):
         self.cache = {}
         self.seen = []
         self.step = 1
-        self.generator = torch.Generator().manual_seed(int.from_bytes(os.urandom(4), "little"))
-        self.shared = torch.zeros(1).share_memory_()
-        for name, recipe in (("generator", "own_generator"), ("shared", "shared_tensor")):
-            if type(self).__name__ != recipe:
-                delattr(self, name)
+        if type(self).__name__ == "shared_tensor":
+            self.shared = torch.zeros(1).share_memory_()
 
     def __len__(self):
         return 16
@@ -72,38 +67,7 @@ def changed(change):
     return register
 
 
-# ---- refused ----
-
-@refused
-def default_rng(self, index):
-    return float(numpy.random.default_rng().random() >= 0) + index
-
-
-@refused
-def own_generator(self, index):
-    return float(torch.rand((), generator=self.generator) >= 0) + index
-
-
-@refused
-def system_random(self, index):
-    return float(random.SystemRandom().random() >= 0) + index
-
-
-@refused
-def clock(self, index):
-    return float(time.time() > 0) + index
-
-
-@refused
-def identity(self, index):
-    return float(uuid.uuid4().int >= 0) + index
-
-
-@refused
-def seeds(self, index):
-    random.seed(index)
-    return random.random()
-
+# ---- refused: one for each place of a state; exact_attacks.py has all ways to have one ----
 
 @refused
 def counter(self, index):
@@ -117,70 +81,8 @@ def caching(self, index):
 
 
 @refused
-def listed(self, index):
-    self.seen.append(index)
-    return len(self.seen)
-
-
-@refused
-def appended(self, index):
-    TABLE.append(index)
-    return len(TABLE)
-
-
-@refused
-def remembered(self, index, cache={}):
-    cache[index] = cache.get(index, 0) + 1
-    return len(cache)
-
-
-@refused
-def environment(self, index):
-    return float(os.environ.get("EXACT_VALUE", "0")) + index
-
-
-@refused
-def worker_info(self, index):
-    info = torch.utils.data.get_worker_info()
-    return (info.id if info else 9) + index
-
-
-@refused
-def swallowed_error(self, index):
-    try:
-        return float(open("/nonexistent/%d" % index).read())
-    except OSError:
-        return index
-
-
-@refused
-def other_index(self, index):
-    try:
-        return (index // (index % 3))
-    except ZeroDivisionError:
-        return index - 1
-
-
-@refused
-def forked_generator(self, index):
-    with torch.random.fork_rng(devices=[]):
-        return float(torch.rand(()) >= 0) + index
-
-
-@refused
 def shared_tensor(self, index):
     return float(self.shared[0]) + index
-
-
-@functools.lru_cache(maxsize=None)
-def once():
-    """Draws when it is called first."""
-    return random.random()
-
-
-@refused
-def drawn_once(self, index):
-    return once() + index
 
 
 @refused

@@ -345,9 +345,7 @@ def main(root):
     """Print all verdicts."""
     import exact_apart
     import exact_attacks
-    import exact_attacks_around  # noqa: F401 -- as the next three, adds to exact_attacks
-    import exact_attacks_classes  # noqa: F401
-    import exact_attacks_more
+    import exact_attacks_around  # as the next one, adds to exact_attacks
     import exact_newer  # noqa: F401
     from tsshim_torch.judge import judgement, versions
     versions.check()  # or everything of the user's would be refused
@@ -355,7 +353,7 @@ def main(root):
         print("good|%s|%s|%s|%s" % (name, draws, *verdict(judgement, make(root))))
     for name, make in exact_attacks.BAD.items():
         print("bad|%s|refused|%s|%s" % (name, *verdict(judgement, make())))
-    for exposes, table in ((True, exact_attacks_more.EXPOSED), (False, exact_attacks_more.HIDDEN)):
+    for exposes, table in ((True, exact_attacks_around.EXPOSED), (False, exact_attacks_around.HIDDEN)):
         for name, make in table.items():
             print("exposes|%s|%s|%s|" % (name, exposes, judgement.judge(make(root)).exposes))
     for name in exact_apart.APART:

@@ -2,9 +2,9 @@
 """Fingerprints of datasets: equal where they must be, different where anything differs."""
 
 import ctypes
+import functools
 import mmap
 import os
-import shutil
 import sys
 import tempfile
 
@@ -14,53 +14,33 @@ PACKAGE = os.path.join(support.HERE, "..", "..", "hooks", "torch", "python")
 CHILD = os.path.join(support.HERE, "fingerprints_child.py")
 
 
+@functools.lru_cache(maxsize=None)
 def outputs():
     """What two processes with other seeds of hashes print: {name: (kind, results)} of each."""
     if not support.has_modules(support.torch_python(), "torch", "torchvision"):
         raise support.Skip("torch", "not installed for " + support.torch_python())
-    work = tempfile.mkdtemp()
-    try:
-        return [parsed(support.run([support.torch_python(), CHILD], support.plain_environment(
-            PYTHONPATH=PACKAGE, PYTHONHASHSEED=seed, TSSHIM_TEST_IMAGES=work + "/images")))
-                for seed in ("1", "2")]
-    finally:
-        shutil.rmtree(work)
-
-
-def parsed(outcome):
-    """{name: (kind, results)} of the lines of a child."""
-    assert outcome.status == 0, outcome.errors[-1500:]
-    found = {}
-    for line in outcome.output.splitlines():
-        kind, name, *results = line.split(" ")
-        found[name] = (kind, results)
+    found = []
+    with tempfile.TemporaryDirectory() as work:
+        for seed in ("1", "2"):
+            outcome = support.run([support.torch_python(), CHILD], support.plain_environment(
+                PYTHONPATH=PACKAGE, PYTHONHASHSEED=seed, TSSHIM_TEST_IMAGES=work + "/images"))
+            assert outcome.status == 0, outcome.errors[-1500:]
+            lines = [line.split(" ") for line in outcome.output.splitlines()]
+            found.append({name: (kind, results) for kind, name, *results in lines})
     return found
 
 
-class Zoo:
-    """Both outputs, made when the first test asks."""
-
-    found = None
-
-    @classmethod
-    def get(cls):
-        """The outputs, or what hindered them."""
-        if cls.found is None:
-            cls.found = outputs()
-        return cls.found
-
-    @classmethod
-    def of(cls, kind):
-        """[(name, results)] of a kind, in both processes."""
-        cases = [(name, results) for output in cls.get()
-                 for name, (found, results) in output.items() if found.strip("~+") == kind]
-        assert cases, kind
-        return cases
+def cases(kind):
+    """[(name, results)] of a kind, in both processes."""
+    found = [(name, results) for output in outputs()
+             for name, (of, results) in output.items() if of.strip("~+") == kind]
+    assert found, kind
+    return found
 
 
 @support.whole
 def test_two_processes():
-    first, second = Zoo.get()
+    first, second = outputs()
     assert first.keys() == second.keys() and len(first) > 25, first.keys() ^ second.keys()
     differing = [name for name in first
                  if not first[name][0].startswith("~") and first[name] != second[name]]
@@ -68,24 +48,24 @@ def test_two_processes():
 
 
 def test_every_change_counts():
-    for name, results in Zoo.of("differ"):
+    for name, results in cases("differ"):
         assert len(results) > 1 and not any("!" in result for result in results), (name, results)
         again = [number for number, result in enumerate(results) if results.index(result) < number]
         assert not again, (name, again)
 
 
 def test_what_does_not_count():
-    for name, results in Zoo.of("same"):
+    for name, results in cases("same"):
         assert len(set(results)) == 1 and "!" not in results[0], (name, results)
 
 
 def test_unknown():
-    for name, results in Zoo.of("unknown"):
+    for name, results in cases("unknown"):
         assert len(results) > 15 and set(results) == {"ok"}, (name, set(results))
 
 
 def test_environment_and_subsets():
-    for name, results in Zoo.of("check"):
+    for name, results in cases("check"):
         assert len(results) == 1, (name, results)  # the child itself asserts
 
 

@@ -62,10 +62,7 @@ Pair = collections.namedtuple("Pair", "a b")
 @case("differ")
 def sets_of_members():
     """Of an enumeration; also in two processes, in which they come in different orders."""
-    yield Plain(value={Colour.RED, Colour.BLUE})
-    yield Plain(value=frozenset({Colour.RED, Colour.BLUE}))
-    yield Plain(value={Colour.RED})
-    yield Plain(value={Colour.RED, Number.ONE})
+    yield from ({Colour.RED, Colour.BLUE}, frozenset({Colour.RED, Colour.BLUE}), {Colour.RED}, {Colour.RED, Number.ONE})
 
 
 @dataclasses.dataclass
@@ -101,15 +98,12 @@ class Made(metaclass=Strange):
 
 @case("differ")
 def classes():
-    for value in (Colour.RED, Colour.BLUE, Number.ONE, Number.TWO, Pair(1, 2), Pair(1, 3),
-                  Options(1), Options(2), Options(1, ["a"]), Slots(1), Slots(2), Words([1]),
-                  Words([2]), Made(), Made, Settings(), Settings):
-        yield Plain(value=value)
     words = Words([1])
     words.more = 1
-    yield Plain(value=words)
+    yield from (Colour.RED, Colour.BLUE, Number.ONE, Number.TWO, Pair(1, 2), Pair(1, 3), Options(1), Options(2),
+                Options(1, ["a"]), Slots(1), Slots(2), Words([1]), Words([2]), words, Made(), Made, Settings(), Settings)
     with changed(Strange, "answer", 43):
-        yield Plain(value=Made)
+        yield Made
 
 
 class Cached:
@@ -141,8 +135,7 @@ class Cached:
 
 @case("same")
 def what_classes_hold():
-    yield Plain(value=Cached())
-    yield Plain(value=Cached())
+    yield from (Cached(), Cached())
 
 
 @case("same")
@@ -176,12 +169,9 @@ def imports_in_functions():
         import json
         from os import path as paths
         return cv2.imread(paths.join(path, json.dumps(1)))
-    yield Plain(function=function, other=numpy.mean, more=torch.nn.functional.max_pool2d,
-                generator=numpy.random.rand, python=random.randint, ufunc=numpy.add,
-                fft=numpy.fft.fft, linear=torch.nn.functional.linear, relu=torch.relu)
-    yield Plain(function=function, other=numpy.mean, more=torch.nn.functional.max_pool2d,
-                generator=numpy.random.rand, python=random.randint, ufunc=numpy.add,
-                fft=numpy.fft.fft, linear=torch.nn.functional.linear, relu=torch.relu)
+    for _ in range(2):
+        yield [function, numpy.mean, torch.nn.functional.max_pool2d, numpy.random.rand, random.randint, numpy.add,
+               numpy.fft.fft, torch.nn.functional.linear, torch.relu]
 
 
 @case("differ")
@@ -195,7 +185,7 @@ def a_module_of_the_users_that_is_imported_later():
         with open(os.path.join(place, "users_later.py"), "w") as file:
             file.write("X = %d\n" % number)
         sys.path.insert(0, place)
-        yield Plain(function=imports)
+        yield imports
 
 
 @case("~differ")
@@ -205,11 +195,10 @@ def open_files():
         path = os.path.join(WORK, "open%d" % number)
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("a", "b")
-        yield Plain(file=open(path, "rb"))
-        yield Plain(file=zipfile.ZipFile(path))
+        yield from (open(path, "rb"), zipfile.ZipFile(path))
     closed = open(path)
     closed.close()
-    yield Plain(file=closed)
+    yield closed
 
 
 @case("~same")
@@ -217,8 +206,7 @@ def places_in_open_files():
     path = os.path.join(WORK, "read")
     with tarfile.open(path, "w") as archive:
         archive.add(__file__, "a")
-    file, archive = open(path, "rb"), tarfile.open(path)
-    held = Plain(file=file, archive=archive)
+    file, archive = held = open(path, "rb"), tarfile.open(path)
     yield held
     file.read(7)
     archive.getmembers()
@@ -327,28 +315,21 @@ def traps():
 
 def environment_changes():
     """All environments here must differ."""
+    from PIL import ImageFile
     found = {"plain": environment()}
     os.environ["OMP_DYNAMIC"] = "true"
     found["variable"] = environment()
     del os.environ["OMP_DYNAMIC"]
-    torch.set_default_dtype(torch.float64)
-    found["dtype"] = environment()
-    torch.set_default_dtype(torch.float32)
-    torch.use_deterministic_algorithms(True)
-    found["deterministic"] = environment()
-    torch.use_deterministic_algorithms(False)
-    if torch.set_flush_denormal(True):
-        found["denormal"] = environment()
-        torch.set_flush_denormal(False)
-    from PIL import ImageFile
-    with changed(ImageFile, "LOAD_TRUNCATED_IMAGES", True):
-        found["truncated"] = environment()
-    with changed(torchvision, "_image_backend", "accimage"):
-        found["backend"] = environment()
-    with numpy.errstate(all="raise"):
-        found["arithmetic"] = environment()
-    with numpy.printoptions(precision=3):
-        found["printing"] = environment()
+    for setter, value, undone in ((torch.set_default_dtype, torch.float64, torch.float32),
+                                  (torch.use_deterministic_algorithms, True, False), (torch.set_flush_denormal, True, False)):
+        if setter(value) is not False:  # this machine has it
+            found[setter.__name__] = environment()
+            setter(undone)
+    for what, there in (("truncated", changed(ImageFile, "LOAD_TRUNCATED_IMAGES", True)),
+                        ("backend", changed(torchvision, "_image_backend", "accimage")),
+                        ("arithmetic", numpy.errstate(all="raise")), ("printing", numpy.printoptions(precision=3))):
+        with there:
+            found[what] = environment()
     torch.set_printoptions(precision=3)
     found["printing_tensors"] = environment()
     torch.set_printoptions(profile="default")
@@ -478,6 +459,8 @@ def result(kind, made):
             return "ok" if right or reason == "iterable" else "%s/%s/%s/%r" % (
                 reason, unknown.reason, unknown.where, value)
         return "%s/known/%r" % (reason, value)
+    if not issubclass(type(made), Dataset):
+        made = Plain(value=made)
     try:
         return fingerprint(made, notes=notes).hex()
     except Unknown as unknown:

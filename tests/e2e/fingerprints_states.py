@@ -59,7 +59,7 @@ def moved(file, place):
 
 @case("differ+")
 def states():
-    for value in (
+    yield from (
             *elements(), re.match("(a)|b", "a"), re.match("(a)|b", "b"), re.match("a|b", "a"),
             re.match("(a)|b", "ab"), re.compile("(a)|b").match("xa", 1), re.compile("a").sub,
             re.compile("b").sub, struct.Struct("i"), struct.Struct("q"), io.BytesIO(b"a"),
@@ -69,14 +69,11 @@ def states():
             KeyError("a"), json.JSONDecoder(), json.JSONDecoder(parse_float=str),
             numpy.random.SeedSequence(1), numpy.random.SeedSequence(2),
             numpy.ones(1, [("a", "f4")])[0], numpy.zeros(1, [("a", "f4")])[0],
-            numpy.zeros(1, [("b", "f4")])[0]):
-        yield Plain(value=value)
+            numpy.zeros(1, [("b", "f4")])[0])
     if sys.version_info >= (3, 9):
-        yield Plain(value=list[int])
-        yield Plain(value=list[Settings])
+        yield from (list[int], list[Settings])
     if sys.version_info >= (3, 10):
-        yield Plain(value=int | None)
-        yield Plain(value=int | str)
+        yield from (int | None, int | str)
 
 
 @case("differ+")
@@ -86,47 +83,41 @@ def times_of_a_zone():
         zones = [zoneinfo.ZoneInfo(name) for name in ("Europe/Berlin", "Europe/Rome")]
     except Exception:  # an old Python, or a machine without a table of zones
         zones = [datetime.timezone.utc, datetime.timezone(datetime.timedelta(1 / 24))]
-    for zone in zones:
-        yield Plain(value=datetime.datetime(2020, 1, 1, tzinfo=zone))
+    yield from (datetime.datetime(2020, 1, 1, tzinfo=zone) for zone in zones)
 
 
 @case("differ+")
 def scripts():
     for width in (2, 3):
         torch.manual_seed(width)
-        yield Plain(value=torch.jit.script(torch.nn.Sequential(torch.nn.Linear(2, width), torch.nn.ReLU())))
+        yield torch.jit.script(torch.nn.Sequential(torch.nn.Linear(2, width), torch.nn.ReLU()))
     torch.manual_seed(0)
     made = torch.jit.script(torch.nn.Linear(2, 2))
-    yield Plain(value=made)
+    yield made
     with torch.no_grad():
         made.bias[1] += 1
-    yield Plain(value=made)
+    yield made
     made.more = [1]
-    yield Plain(value=made)
+    yield made
 
 
 @case("differ+")
 def kinds_of_arrays():
     """Their classes, values, masks and places count; of a sparse tensor also the order."""
     data = numpy.array([(1, 2.0)], [("a", "i4"), ("b", "f4")])
-    for value in (numpy.matrix([[1, 2]]), numpy.matrix([[1, 3]]), numpy.array([[1, 2]]),
-                  numpy.rec.array(data), data, numpy.ma.array([1, 2], mask=[0, 1]),
-                  numpy.ma.array([1, 2], mask=[1, 0]), numpy.ma.array([1, 2], mask=[1, 0], fill_value=7)):
-        yield Plain(value=value)
+    yield from (numpy.matrix([[1, 2]]), numpy.matrix([[1, 3]]), numpy.array([[1, 2]]), numpy.rec.array(data), data,
+                numpy.ma.array([1, 2], mask=[0, 1]), numpy.ma.array([1, 2], mask=[1, 0]),
+                numpy.ma.array([1, 2], mask=[1, 0], fill_value=7))
     for scale in (1.0, 2.0):
-        yield Plain(value=torch.quantize_per_tensor(torch.ones(2), scale, 0, torch.quint8))
-        yield Plain(value=torch.quantize_per_channel(
-            torch.ones(2, 1), torch.tensor([1.0, scale]), torch.tensor([0, 0]), 0, torch.quint8))
+        yield torch.quantize_per_tensor(torch.ones(2), scale, 0, torch.quint8)
+        yield torch.quantize_per_channel(
+            torch.ones(2, 1), torch.tensor([1.0, scale]), torch.tensor([0, 0]), 0, torch.quint8)
     if hasattr(torch, "nested"):
-        for size in (1, 2):
-            yield Plain(value=torch.nested.nested_tensor([torch.ones(2), torch.ones(size)]))
-    places = torch.tensor([[0, 1]])
+        yield from (torch.nested.nested_tensor([torch.ones(2), torch.ones(size)]) for size in (1, 2))
     for made in (torch.eye(2), torch.eye(2) * 2):
-        yield Plain(value=made.to_sparse())
-        yield Plain(value=made.to_sparse_csr())
-    yield Plain(value=torch.sparse_coo_tensor(places, torch.tensor([1.0, 2.0]), (3,)))
-    yield Plain(value=torch.sparse_coo_tensor(places, torch.tensor([1.0, 2.0]), (3,)).coalesce())
-    yield Plain(value=torch.sparse_coo_tensor(places, torch.tensor([1.0, 2.0]), (4,)))
+        yield from (made.to_sparse(), made.to_sparse_csr())
+    of_three, of_four = (torch.sparse_coo_tensor(torch.tensor([[0, 1]]), torch.tensor([1.0, 2.0]), (size,)) for size in (3, 4))
+    yield from (of_three, of_three.coalesce(), of_four)
 
 
 @case("differ+")
@@ -136,7 +127,7 @@ def clahe():
     except ImportError:
         cv2 = None
     for limit, tiles in ((2.0, (8, 8)), (3.0, (8, 8)), (2.0, (8, 4))):
-        yield Plain(value=(limit, tiles) if cv2 is None else cv2.createCLAHE(limit, tiles))
+        yield (limit, tiles) if cv2 is None else cv2.createCLAHE(limit, tiles)
 
 
 @case("~differ+")
@@ -144,26 +135,24 @@ def pictures_of_files():
     paths = [written("picture%d.png" % number, b"") and there("seen%d.png" % number, lambda path:
              Image.new("RGB", (4, 4), (number, 0, 0)).save(path)) for number in (1, 2)]
     for path in paths:
-        yield Plain(image=Image.open(path))
+        yield Image.open(path)
         image = Image.open(path)
         image.load()
-        yield Plain(image=image)
+        yield image
         image.putpixel((1, 1), (9, 9, 9))
-        yield Plain(image=image)
+        yield image
 
 
 @case("~differ+")
 def files_and_memory():
-    paths = [written("bytes%d" % number, bytes([number]) * 5000) for number in (1, 2)]
-    for path in paths:
+    for path in [written("bytes%d" % number, bytes([number]) * 5000) for number in (1, 2)]:
         with open(path, "rb") as file:
-            yield Plain(memory=mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        archive = path + ".npz"
-        numpy.savez(archive, a=numpy.arange(3))
-        yield Plain(archive=numpy.load(archive))
+            yield mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        numpy.savez(path + ".npz", a=numpy.arange(3))
+        yield numpy.load(path + ".npz")
     closed = mmap.mmap(-1, 10)
     closed.close()
-    yield Plain(memory=closed)
+    yield closed
 
 
 @case("differ+")
@@ -173,9 +162,9 @@ def fonts():
     for path in found:
         for size in (10, 11):
             try:
-                yield Plain(font=ImageFont.truetype(path, size))
+                yield ImageFont.truetype(path, size)
             except (OSError, ImportError):  # no fonts here
-                yield Plain(font=(path, size))
+                yield path, size
 
 
 @case("differ+")
@@ -244,18 +233,17 @@ def with_more(value, **attributes):
 def structures():
     """Each field, its type and order, what the program has added."""
     count = type("Count", (ctypes.c_int,), {"step": 1})
-    for value in (
+    yield from (
             Point(1), Point(2), Point(1, (0.0, 1.0)), Swapped(1), Native(1), Bits(1), Either(Native(1)),
             Either(Native(2)), with_more(Point(1), scale=1), with_more(Point(1), scale=2), (Point * 2)(Point(1)),
             (Point * 3)(Point(1)), (Point * 2)(Point(2)), ctypes.c_int(1), ctypes.c_int(2), ctypes.c_uint(1),
             ctypes.c_int.__ctype_be__(1 << 24), count(1), (ctypes.c_int * 2)(1), (ctypes.c_int * 2)(2),
             *of_one_name([("a", ctypes.c_int)], [("b", ctypes.c_int)], [("a", ctypes.c_uint)],
-                         [("a", ctypes.c_int, 31)], [("a", ctypes.c_int), ("b", ctypes.c_int)])):
-        yield Plain(value=value)
+                         [("a", ctypes.c_int, 31)], [("a", ctypes.c_int), ("b", ctypes.c_int)]))
     with changed(Point, "length", property(lambda self: self.y[0])):
-        yield Plain(value=Point(1))
+        yield Point(1)
     with changed(count, "step", 2):
-        yield Plain(value=count(1))
+        yield count(1)
 
 
 def shared(*numbers):
@@ -271,15 +259,14 @@ def array_of_processes(number):
 @case("differ+")
 def small_shared_tensors():
     """As they are now: looked at again they have other names."""
-    for value in (shared(1), shared(1.0), shared(1, 2), shared(2, 1), shared(1, 2).view(2, 1),
-                  torch.tensor([1]), array_of_processes(1), array_of_processes(2),
-                  torch.from_numpy(array_of_processes(3))):
-        yield Plain(value=value)
+    yield from (shared(1), shared(1.0), shared(1, 2), shared(2, 1), shared(1, 2).view(2, 1),
+                torch.tensor([1]), array_of_processes(1), array_of_processes(2),
+                torch.from_numpy(array_of_processes(3)))
     epoch, point = shared(7), Point(7)
     for number in (8, 9):
         epoch[0] = point.x = number
-        yield Plain(value=epoch)
-        yield Plain(value=point)
+        yield epoch
+        yield point
 
 
 def compiled(text):
@@ -347,8 +334,7 @@ def what_is_the_programs_in_a_state():
         held.__dict__["number"] = number
         root = tree.Element("a")
         root.text = held
-        yield Plain(root=root)
-        yield Plain(error=ValueError(held))
+        yield from (root, ValueError(held))
 
 
 class Mine(array.array):

@@ -30,7 +30,7 @@ WORK = tempfile.mkdtemp()
 
 
 def case(kind):
-    """Decorator: a case of this @kind."""
+    """Decorator: a case of this @kind, a generator of datasets, or of what one holds as its .value."""
     def register(function):
         CASES.append((kind, function.__name__, function))
         return function
@@ -80,7 +80,8 @@ def calls_double(value):
 
 @case("differ")
 def values():
-    for value in (0, 1, True, 0.0, -0.0, float("nan"), float("inf"), 1j, complex(0, -0.0), 1 << 80,
+    yield from (  # as attributes of a dataset
+                  0, 1, True, 0.0, -0.0, float("nan"), float("inf"), 1j, complex(0, -0.0), 1 << 80,
                   "", "1", "\ud800", b"", b"1", (), [], {}, set(), frozenset(), None, ..., "a" * 99,
                   (1,), [1], [True], [1.0], {1: 2}, {1: 3}, {2: 2}, {1}, frozenset({1}), [[1]],
                   [(1,)], ["1"], range(3), range(4), slice(1), slice(1, 2), NotImplemented,
@@ -92,16 +93,13 @@ def values():
                   decimal.Decimal("1.00"), types.SimpleNamespace(a=1), types.SimpleNamespace(a=2),
                   types.MappingProxyType({"a": 1}), torch.Size([1]), torch.float32, torch.int8,
                   torch.device("cpu"), numpy.float32(1), numpy.float64(1), numpy.int64(1),
-                  numpy.dtype("f4"), numpy.dtype("f8"), numpy.dtype([("a", "f4")]), int, Plain):
-        yield Plain(value=value)
+                  numpy.dtype("f4"), numpy.dtype("f8"), numpy.dtype([("a", "f4")]), int, Plain)
 
 
 @case("differ")
 def dict_order():
-    yield Plain(value={"a": 1, "b": 2})
-    yield Plain(value={"b": 2, "a": 1})
-    yield Plain(value=collections.OrderedDict([("a", [object]), ("b", 2)]))
-    yield Plain(value=collections.OrderedDict([("b", 2), ("a", [object])]))
+    yield from ({"a": 1, "b": 2}, {"b": 2, "a": 1}, collections.OrderedDict([("a", [object]), ("b", 2)]),
+                collections.OrderedDict([("b", 2), ("a", [object])]))
 
 
 @case("same")
@@ -114,19 +112,15 @@ def set_order():
 @case("same")
 def interning():
     text = "".join(["ab", "cd"])
-    yield Plain(value=["abcd", "abcd", ("abcd", 1)])
-    yield Plain(value=[text, sys.intern(text), tuple(["".join(["a", "bcd"]), 1])])
+    yield ["abcd", "abcd", ("abcd", 1)]
+    yield [text, sys.intern(text), tuple(["".join(["a", "bcd"]), 1])]
 
 
 @case("differ")
 def cycles():
-    loop = [1]
+    loop, inner = [1], [object]
     loop.append(loop)
-    yield Plain(value=loop)
-    yield Plain(value=[1, [1, None]])
-    inner = [object]
-    yield Plain(value=[inner, inner])
-    yield Plain(value=[[object], [object]])
+    yield from (loop, [1, [1, None]], [inner, inner], [[object], [object]])
 
 
 @case("same")
@@ -134,80 +128,60 @@ def deep():
     chain = None
     for _ in range(50000):
         chain = [chain, object]
-    yield Plain(value=chain)
-    yield Plain(value=chain)
+    yield from (chain, chain)
 
 
 @case("differ")
 def module_global():
-    yield Plain(function=calls_double)
-    with changed(sys.modules[__name__], "SIZE", 4):
-        yield Plain(function=calls_double)
-    with changed(sys.modules[__name__], "double", lambda value: value):
-        yield Plain(function=calls_double)
+    yield calls_double
+    for name, value in (("SIZE", 4), ("double", lambda value: value)):
+        with changed(sys.modules[__name__], name, value):
+            yield calls_double
 
 
 @case("differ")
 def class_attribute():
     function = lambda value: value * Settings.SCALE  # noqa: E731
-    yield Plain(function=function)
+    yield function
     with changed(Settings, "SCALE", 2.0):
-        yield Plain(function=function)
-    Plain.more = 1
-    yield Plain(function=function)
-    del Plain.more
-    Dataset.more = 1
-    yield Plain(function=function)
-    del Dataset.more
+        yield function
+    for kind in (Plain, Dataset):
+        kind.more = 1
+        yield function
+        del kind.more
 
 
 @case("differ")
 def user_module():
-    path = os.path.join(WORK, "users_module.py")
-    with open(path, "w") as file:
+    with open(os.path.join(WORK, "users_module.py"), "w") as file:
         file.write("SIZE = 1\nTABLE = {}\ndef f(x):\n    return x + SIZE\n")
     sys.path.insert(0, WORK)
     import users_module
     function = lambda x: users_module.f(x)  # noqa: E731
-    yield Plain(function=function)
+    yield function
     with changed(users_module, "SIZE", 2):
-        yield Plain(function=function)
-    yield Plain(module=users_module)
+        yield function
+    yield users_module
     users_module.TABLE["a"] = 1
-    yield Plain(module=users_module)
+    yield users_module
 
 
 @case("same")
 def module_not_named():
-    yield Plain(function=calls_double)
+    yield calls_double
     with changed(sys.modules[__name__], "TABLE", threading.Lock()):
-        yield Plain(function=calls_double)
+        yield calls_double
 
 
 @case("differ")
 def functions():
     def closure(value, default=0):
         return lambda x, y=default, *, z=default: x + y + z + value
-    yield Plain(function=closure(1))
-    yield Plain(function=closure(2))
-    yield Plain(function=closure(1, 1))
-    yield Plain(function=lambda x: x + 1)
-    yield Plain(function=lambda x: x + 2)
-    yield Plain(function=lambda x: x - 1)
-    yield Plain(function=lambda x: x in {"a", "b", "c"})
-    yield Plain(function=lambda x: x in {"a", "b", "d"})
-    yield Plain(function=lambda x: [x + y for y in (1, 2)])
-    yield Plain(function=lambda x: [x + y for y in (1, 3)])
-    yield Plain(function=functools.partial(double, 1))
-    yield Plain(function=functools.partial(double, 2))
-    yield Plain(function=functools.lru_cache()(double))
-    yield Plain(function=functools.wraps(double)(lambda x: x))
-    yield Plain(function=Settings().__init__)
-    yield Plain(function=TABLE.get)
-    yield Plain(function="abc".join)
-    yield Plain(function="abd".join)
-    yield Plain(function=len)
-    yield Plain(function=max)
+    yield from (closure(1), closure(2), closure(1, 1), lambda x: x + 1)
+    yield from (lambda x: x + 2, lambda x: x - 1, lambda x: x in {"a", "b", "c"}, lambda x: x in {"a", "b", "d"})
+    yield from (lambda x: [x + y for y in (1, 2)], lambda x: [x + y for y in (1, 3)])
+    yield from (functools.partial(double, 1), functools.partial(double, 2), functools.lru_cache()(double),
+                functools.wraps(double)(lambda x: x), Settings().__init__, TABLE.get, "abc".join, "abd".join, len, max)
 
 
 @case("differ")
@@ -225,9 +199,9 @@ def any_variables():
 def _variables(*functions):
     for function in functions:
         os.environ.pop("TSSHIM_TEST_X", None)
-        yield Plain(function=function)
+        yield function
         os.environ["TSSHIM_TEST_X"] = "1"
-        yield Plain(function=function)
+        yield function
     del os.environ["TSSHIM_TEST_X"]
 
 
@@ -238,25 +212,28 @@ def compiled(name, number, file, ours="self.a"):
     exec(compile(source, file, "exec"), made)
     return made[name]
 
+
 @case("same")
 def numbers_that_attrs_mixes_into_hashes():
     for number in (3, 5 << 60, -7):
-        yield Plain(function=compiled("__hash__", number, "<attrs generated __hash__ a.B>"))
+        yield compiled("__hash__", number, "<attrs generated __hash__ a.B>")
+
 
 @case("differ")
 def numbers_of_other_functions():
     for number in (3, 5):
-        yield Plain(function=compiled("__hash__", number, "<attrs of the user's>"))
-        yield Plain(function=compiled("__eq__", number, "<attrs generated __eq__ a.B>"))
-    yield Plain(function=compiled("__hash__", 3, "<attrs generated __hash__ a.B>"))
-    yield Plain(function=compiled("__hash__", 3, "<attrs generated __hash__ a.B>", "self.b"))
+        yield compiled("__hash__", number, "<attrs of the user's>")
+        yield compiled("__eq__", number, "<attrs generated __eq__ a.B>")
+    yield compiled("__hash__", 3, "<attrs generated __hash__ a.B>")
+    yield compiled("__hash__", 3, "<attrs generated __hash__ a.B>", "self.b")
+
 
 @case("same")
 def other_variables():
     function = lambda: os.environ.get("TSSHIM_TEST_X", "1")  # noqa: E731
-    yield Plain(function=function)
+    yield function
     os.environ["TSSHIM_TEST_Y"] = "1"
-    yield Plain(function=function)
+    yield function
     del os.environ["TSSHIM_TEST_Y"]
 
 
@@ -281,58 +258,40 @@ def images(*extra):
 @case("differ")
 def image_folder():
     yield images()
-    yield images(transforms.Grayscale(3))
-    dataset = images()
-    dataset.transform.transforms[0].scale = (0.1, 1.0)
-    yield dataset
-    dataset = images()
-    dataset.transform.transforms.reverse()
-    yield dataset
-    dataset = images()
-    dataset.samples.pop()
-    yield dataset
-    dataset = images()
-    dataset.loader = lambda path: Image.open(path)
-    yield dataset
-    yield images(transforms.Resize(9, transforms.InterpolationMode.NEAREST))
-    yield images(transforms.Resize(9, transforms.InterpolationMode.BICUBIC))
-    yield images(transforms.Lambda(lambda image: image.rotate(1)))
-    yield images(transforms.Lambda(lambda image: image.rotate(2)))
+    for change in (lambda data: setattr(data.transform.transforms[0], "scale", (0.1, 1.0)),
+                   lambda data: data.transform.transforms.reverse(), lambda data: data.samples.pop(),
+                   lambda data: setattr(data, "loader", lambda path: Image.open(path))):
+        dataset = images()
+        change(dataset)
+        yield dataset
+    for step in (transforms.Grayscale(3), transforms.Resize(9, transforms.InterpolationMode.NEAREST),
+                 transforms.Resize(9, transforms.InterpolationMode.BICUBIC),
+                 transforms.Lambda(lambda image: image.rotate(1)), transforms.Lambda(lambda image: image.rotate(2))):
+        yield images(step)
 
 
 @case("differ")
 def patches():
     functional, loading = transforms.functional, torchvision.datasets.folder
     yield images()
-    with changed(functional, "hflip", lambda image: image):
-        yield images()
-    with changed(functional, "hflip", functional.vflip):
-        yield images()
-    with changed(functional.F_pil, "hflip", lambda image: image):
-        yield images()
-    with changed(transforms.ToTensor, "__call__", lambda self, image: image):
-        yield images()
-    with changed(loading, "pil_loader", lambda path: None):
-        yield images()
-    with changed(loading.pil_loader, "__code__", (lambda path: None).__code__):
-        yield images()
-    with changed(Image.Image, "resize", lambda *_: None):
-        yield images()
-    with changed(Image, "MAX_IMAGE_PIXELS", 12345):
-        yield images()
-    with changed(random, "random", lambda: 0.5):
-        yield images()
-    with changed(torch, "rand", lambda *_: 0.5):
-        yield images()
+    for owner, name, value in (
+            (functional, "hflip", lambda image: image), (functional, "hflip", functional.vflip),
+            (functional.F_pil, "hflip", lambda image: image),
+            (transforms.ToTensor, "__call__", lambda self, image: image),
+            (loading, "pil_loader", lambda path: None),
+            (loading.pil_loader, "__code__", (lambda path: None).__code__), (Image.Image, "resize", lambda *_: None),
+            (Image, "MAX_IMAGE_PIXELS", 12345), (random, "random", lambda: 0.5), (torch, "rand", lambda *_: 0.5)):
+        with changed(owner, name, value):
+            yield images()
 
 
 @case("differ")
 def patched_arithmetic():
     def function(value):
         return numpy.add(value, 1)
-    yield Plain(function=function)
+    yield function
     with changed(numpy, "add", numpy.subtract):
-        yield Plain(function=function)
+        yield function
 
 
 @case("same")
@@ -347,42 +306,24 @@ def patches_undone():
 @case("differ")
 def arrays():
     data = numpy.arange(24, dtype=numpy.uint8).reshape(2, 3, 4)
-    yield Plain(data=data)
-    yield Plain(data=data.astype(numpy.int8))
-    yield Plain(data=data.reshape(2, 4, 3))
-    yield Plain(data=numpy.asfortranarray(data))
-    yield Plain(data=data[::-1])
     other = data.copy()
     other[1, 2, 3] = 0
-    yield Plain(data=other)
-    yield Plain(data=numpy.array([0.0]))
-    yield Plain(data=numpy.array([-0.0]))
-    yield Plain(data=numpy.array(["a", None]))
-    yield Plain(data=numpy.array(["b", None]))
-    yield Plain(data=numpy.zeros(0))
-    yield Plain(data=[numpy.int64(1), numpy.int64(2)])
-    yield Plain(data=[numpy.int64(1), numpy.int64(3)])
+    yield from (data, data.astype(numpy.int8), data.reshape(2, 4, 3), numpy.asfortranarray(data), data[::-1], other,
+                numpy.array([0.0]), numpy.array([-0.0]), numpy.array(["a", None]), numpy.array(["b", None]),
+                numpy.zeros(0), [numpy.int64(1), numpy.int64(2)], [numpy.int64(1), numpy.int64(3)])
 
 
 @case("differ")
 def tensors():
     data = torch.arange(6, dtype=torch.float32).reshape(2, 3)
-    yield TensorDataset(data)
-    yield TensorDataset(data.double())
-    yield TensorDataset(data.clone().requires_grad_())
-    yield TensorDataset(torch.nn.Parameter(data))
-    yield TensorDataset(data.t().contiguous().t())
-    yield TensorDataset(data, data)
-    yield TensorDataset(data, data.clone())
-    yield TensorDataset(torch.arange(6, dtype=torch.float32).reshape(3, 2))
-    yield TensorDataset(torch.cat([data, data])[::2])
-    yield TensorDataset(torch.zeros(1))
-    yield TensorDataset(torch.tensor([-0.0]))
-    yield TensorDataset(torch.zeros(1).to(torch.bfloat16))
-    torch.manual_seed(0)
-    yield Plain(module=torch.nn.Conv2d(1, 2, 3))
-    torch.manual_seed(1)
-    yield Plain(module=torch.nn.Conv2d(1, 2, 3))
+    for parts in ((data,), (data.double(),), (data.clone().requires_grad_(),), (torch.nn.Parameter(data),),
+                  (data.t().contiguous().t(),), (data, data), (data, data.clone()),
+                  (torch.arange(6, dtype=torch.float32).reshape(3, 2),), (torch.cat([data, data])[::2],),
+                  (torch.zeros(1),), (torch.tensor([-0.0]),), (torch.zeros(1).to(torch.bfloat16),)):
+        yield TensorDataset(*parts)
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        yield torch.nn.Conv2d(1, 2, 3)
 
 
 @case("differ")
@@ -390,17 +331,15 @@ def mapped_files():
     path = os.path.join(os.environ["TSSHIM_TEST_IMAGES"], "..", "mapped")
     if not os.path.exists(path):
         numpy.arange(9000, dtype=numpy.uint8).tofile(path)
-    yield Plain(data=numpy.memmap(path, numpy.uint8, "r"))
-    yield Plain(data=numpy.memmap(path, numpy.uint8, "r", offset=8))
-    yield Plain(data=numpy.memmap(path, numpy.uint8, "r")[1:])
-    yield Plain(data=numpy.asarray(numpy.memmap(path, numpy.uint8, "r"))[2:])
-    yield Plain(data=numpy.memmap(path, numpy.uint8, "c"))
+    yield from (numpy.memmap(path, numpy.uint8, "r"), numpy.memmap(path, numpy.uint8, "r", offset=8),
+                numpy.memmap(path, numpy.uint8, "r")[1:], numpy.asarray(numpy.memmap(path, numpy.uint8, "r"))[2:],
+                numpy.memmap(path, numpy.uint8, "c"))
 
 
 @case("differ")
 def pictures():
     for image in (("L", (8, 8), 0), ("L", (8, 8), 1), ("L", (4, 16), 0), ("P", (8, 8), 0)):
-        yield Plain(image=Image.new(*image))
+        yield Image.new(*image)
     image = Image.new("P", (8, 8))
     image.putpalette([1, 2, 3])
-    yield Plain(image=image)
+    yield image

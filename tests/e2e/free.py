@@ -5,29 +5,25 @@ whoever is alone as in strict order; and jobs that are epochs apart share.
 """
 
 import collections
+import contextlib
 import os
 import signal
 import tempfile
 
-import meeting
-import support
-from aligned_common import FILLED, ONCE_SHARED, aligned, counter, full_dev_shm
-from support import HERE, Group, finish, run, start
+import pytest
 
-JOB = os.path.join(HERE, "free_job.py")
+import support
+from aligned_common import FILLED, ONCE_SHARED, aligned, counter, full_dev_shm, job_of, together, well
+from support import Group, finish, run, start
+
+job = job_of("free_job.py")
 FREE = {"TSSHIM_ORDER": "free"}
 ITEMS = 96
 
 
-def job(*options):
-    return [support.torch_python(), JOB, *[str(option) for option in options]]
-
-
 def alone(*options, order="strict", **settings):
     with Group(TSSHIM_ALIGN="7", TSSHIM_ORDER=order, **settings) as group:
-        outcome = run(job(*options), group.environment())
-    assert outcome.status == 0, outcome.errors[-2000:]
-    return outcome
+        return well(run(job(*options), group.environment()))
 
 
 def delivered(outcome):
@@ -52,15 +48,11 @@ def draws(epochs):
     return _known[epochs]
 
 
-def check(outcome, known, whole=True):
+def check(outcome, known):
     """The draws of each epoch of a job whose data set is the whole one; all must be right."""
     had, found = set(), []
-    epochs = delivered(outcome)
-    for number, epoch in enumerate(epochs):
-        if whole or number < len(epochs) - 1:
-            assert sorted(index for index, _ in epoch) == list(range(ITEMS)), number
-        else:
-            assert len({index for index, _ in epoch}) == len(epoch), number
+    for number, epoch in enumerate(delivered(outcome)):
+        assert sorted(index for index, _ in epoch) == list(range(ITEMS)), number
         for sample in epoch:
             assert sample in known, (number, sample)
             assert sample not in had, (number, sample)
@@ -86,17 +78,22 @@ def test_who_is_alone_has_the_strict_order():
     assert "strict order" not in free.errors, free.errors
 
 
+def sharing(count, *options, each=((),) * 9, **settings):
+    """The outcomes of so many jobs at a time that share, @each with options of its own."""
+    with aligned(**{**FREE, **settings}) as group:
+        outcomes = together([job(*options, *own) for own in each[:count]], group)
+        assert counter(group, "shared") > 0
+        assert group.statistics()["mismatched"] == 0
+    return outcomes
+
+
 def test_where_order_means_something_it_stays():
     """And is shared as ever; which is said."""
     reasons = {"plain": "not shuffled", "several": "put together of several",
                "own": "sampler is a Turns", "generator": "generator of its own"}
     words = [word for how in reasons for word in ("--then", "--epochs", 2, "--how", how)][1:]
-    with aligned(**FREE) as group, meeting.of(2) as where:
-        jobs = [start(job(*words), group.environment(**where)) for _ in range(2)]
-        outcomes = [finish(process) for process in jobs]
-        assert counter(group, "shared") > 0
+    outcomes = sharing(2, *words)
     for outcome in outcomes:
-        assert outcome.status == 0, outcome.errors[-2000:]
         lines = [line for line in outcome.errors.splitlines() if "strict order" in line]
         assert len(lines) == len(reasons), lines
         for line, why in zip(lines, reasons.values()):
@@ -106,24 +103,32 @@ def test_where_order_means_something_it_stays():
 
 def test_jobs_in_step_share_and_deliver_all():
     for workers, batch, other in ((1, 16, 16), (4, 64, 16), (0, 16, 64))[:3 if support.WHOLE else 2]:
-        with aligned(**FREE) as group, meeting.of(2) as where:
-            jobs = [start(job("--workers", workers, "--batch", size, "--epochs", 4),
-                          group.environment(**where)) for size in (batch, other)]
-            outcomes = [finish(process) for process in jobs]
-            assert counter(group, "shared") > 0
-            assert group.statistics()["mismatched"] == 0
-        for outcome in outcomes:
-            assert outcome.status == 0, outcome.errors[-2000:]
+        for outcome in sharing(2, "--workers", workers, "--epochs", 4, each=[("--batch", size) for size in (batch, other)]):
             check(outcome, draws(60))
 
 
-def in_front(group, place, *options, pause=.02):
-    """A job that goes on until the file that is returned as well is there; it has made some."""
-    until = os.path.join(place, "until")
-    leader = start(job("--epochs", 1, "--until", until, "--pause", pause, *options),
-                   group.environment())
-    support.wait_until(lambda: counter(group, "produced") > 2 * ITEMS, "two epochs are made")
-    return leader, until
+class Front:
+    """A job that goes on until end(); it has made some."""
+
+    def __init__(self, group, place, *options, pause=.02):
+        self.until = os.path.join(place, "until")
+        self.process = start(job("--epochs", 1, "--until", self.until, "--pause", pause, *options),
+                             group.environment())
+        support.wait_until(lambda: counter(group, "produced") > 2 * ITEMS, "two epochs are made")
+
+    def end(self, status=0):
+        """Its outcome."""
+        support.write(self.until, "")
+        outcome = finish(self.process)
+        assert outcome.status == status, (outcome.status, outcome.errors[-2000:])
+        return outcome
+
+
+@contextlib.contextmanager
+def in_front(*options, order="free", **more):
+    """(a group, a job in front of what others deliver)"""
+    with aligned(TSSHIM_ORDER=order) as group, tempfile.TemporaryDirectory() as place:
+        yield group, Front(group, place, *options, **more)
 
 
 def check_statistics(group, leader, order):
@@ -146,27 +151,22 @@ def check_statistics(group, leader, order):
 
 
 @support.whole
-def test_jobs_that_are_epochs_apart_share():
+@pytest.mark.parametrize("order", ["free", "strict"])
+def test_jobs_that_are_epochs_apart_share(order):
     """In strict order they have no sample in common."""
-    for order in ("free", "strict"):
-        with aligned(TSSHIM_ORDER=order) as group, tempfile.TemporaryDirectory() as place:
-            leader, until = in_front(group, place)
-            behind = run(job("--epochs", 2), group.environment())
-            check_statistics(group, leader.pid, order)
-            open(until, "w").close()
-            outcomes = finish(leader), behind
-            shared = counter(group, "shared")
-        for outcome in outcomes:
-            assert outcome.status == 0, outcome.errors[-2000:]
-        epochs = len(delivered(outcomes[0]))
-        front, after = (check(outcome, draws(epochs + 40)) for outcome in outcomes)
-        # Whoever is in front draws for its own epochs; of what others drew for later ones, once.
-        assert all(min(epoch) >= number for number, epoch in enumerate(front)), front
-        if order == "free":
-            assert shared > 0 and after[0] != [0] * ITEMS, (shared, after)
-        else:
-            assert all(set(epoch) == {number} for number, epoch in enumerate(front)), front
-            assert after == [[0] * ITEMS, [1] * ITEMS], after
+    with in_front(order=order) as (group, leader):
+        behind = well(run(job("--epochs", 2), group.environment()))
+        check_statistics(group, leader.process.pid, order)
+        first = leader.end()
+        shared = counter(group, "shared")
+    front, after = (check(outcome, draws(len(delivered(first)) + 40)) for outcome in (first, behind))
+    # Whoever is in front draws for its own epochs; of what others drew for later ones, once.
+    assert all(min(epoch) >= number for number, epoch in enumerate(front)), front
+    if order == "free":
+        assert shared > 0 and after[0] != [0] * ITEMS, (shared, after)
+    else:
+        assert all(set(epoch) == {number} for number, epoch in enumerate(front)), front
+        assert after == [[0] * ITEMS, [1] * ITEMS], after
 
 
 @support.whole
@@ -174,16 +174,13 @@ def test_items_that_open_relative_names_are_found():
     """The working directory is a part of their names once a worker has opened one, and who chooses
     has to learn that."""
     words = ("--opens", "bin/sh", "--persistent")
-    with aligned(**FREE) as group, tempfile.TemporaryDirectory() as place:
-        leader, until = in_front(group, place, *words)
-        behind = run(job("--epochs", 3, *words), group.environment())
-        open(until, "w").close()
-        outcomes = finish(leader), behind
+    with in_front(*words) as (group, leader):
+        behind = well(run(job("--epochs", 3, *words), group.environment()))
+        first = leader.end()
         assert counter(group, "shared") > 0
         assert group.statistics()["mismatched"] == 0
-    for outcome in outcomes:
-        assert outcome.status == 0, outcome.errors[-2000:]
-        check(outcome, draws(len(delivered(outcomes[0])) + 40))
+    for outcome in first, behind:
+        check(outcome, draws(len(delivered(first)) + 40))
 
 
 @support.whole
@@ -192,46 +189,33 @@ def test_weighted_jobs_get_each_index_as_often_as_it_is_drawn():
     strict = [sorted(index for index, _ in epoch)
               for epoch in delivered(alone("--how", "weighted", "--epochs", 3))]
     assert all(len(set(epoch)) < len(epoch) for epoch in strict)
-    with aligned(**FREE) as group, tempfile.TemporaryDirectory() as place:
-        leader, until = in_front(group, place, "--how", "weighted")
-        behind = start(job("--how", "weighted", "--epochs", 3, "--until", until),
-                       group.environment())
+    with in_front("--how", "weighted") as (group, leader):
+        behind = start(job("--how", "weighted", "--epochs", 3, "--until", leader.until), group.environment())
         support.wait_until(lambda: counter(group, "shared") > 2 * ITEMS, "many are taken")
-        open(until, "w").close()
-        outcomes = finish(behind), finish(leader)
-    for outcome in outcomes:
-        assert outcome.status == 0, outcome.errors[-2000:]
-        epochs = delivered(outcome)
+        first, second = map(delivered, (leader.end(), well(finish(behind))))
+    for epochs in first, second:
         assert [sorted(index for index, _ in epoch) for epoch in epochs[:3]] == strict
         samples = [sample for epoch in epochs for sample in epoch]
         assert len(set(samples)) == len(samples)
-    front = {sample for epoch in delivered(outcomes[1]) for sample in epoch}
-    taken = collections.Counter((number, sample[0])
-                                for number, epoch in enumerate(delivered(outcomes[0]))
+    front = {sample for epoch in first for sample in epoch}
+    taken = collections.Counter((number, sample[0]) for number, epoch in enumerate(second)
                                 for sample in epoch if sample in front)
     assert max(taken.values()) > 1, taken  # an index that came twice, from the one in front
 
 
-def test_a_job_that_is_killed_or_stopped_is_nobodys_loss():
-    for how in (signal.SIGKILL, signal.SIGSTOP):
-        with aligned(**FREE) as group, tempfile.TemporaryDirectory() as place:
-            leader, until = in_front(group, place)
-            support.signal_job(leader, how)
-            behind = run(job("--epochs", 3), group.environment())
-            assert behind.status == 0, behind.errors[-2000:]
-            support.signal_job(leader, signal.SIGCONT)
-            open(until, "w").close()
-            if how == signal.SIGSTOP:
-                assert finish(leader).status == 0
-            else:
-                assert finish(leader).status == -how
-        check(behind, draws(60))
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_job_that_is_killed_or_stopped_is_nobodys_loss(how):
+    with in_front() as (group, leader):
+        support.signal_job(leader.process, how)
+        behind = well(run(job("--epochs", 3), group.environment()))
+        support.signal_job(leader.process, signal.SIGCONT)
+        leader.end(0 if how == signal.SIGSTOP else -how)
+    check(behind, draws(60))
 
 
 @support.whole
 def test_a_job_that_is_killed_again_and_again_goes_on_at_its_epoch():
-    with aligned(**FREE) as group, tempfile.TemporaryDirectory() as place:
-        leader, until = in_front(group, place, pause=.2)
+    with in_front(pause=.2) as (group, leader):
         for epoch in range(3):
             had = counter(group, "shared")
             victim = start(job("--epochs", 99, "--pause", .02),
@@ -239,11 +223,8 @@ def test_a_job_that_is_killed_again_and_again_goes_on_at_its_epoch():
             support.wait_until(lambda: counter(group, "shared") > had + 20, "some are taken")
             support.signal_job(victim, signal.SIGKILL)
             assert finish(victim).status == -signal.SIGKILL
-        last = run(job("--epochs", 3), group.environment(TSSHIM_EPOCH="3"))
-        open(until, "w").close()
-        first = finish(leader)
-    for outcome in first, last:
-        assert outcome.status == 0, outcome.errors[-2000:]
+        last = well(run(job("--epochs", 3), group.environment(TSSHIM_EPOCH="3")))
+        first = leader.end()
     known = draws(len(delivered(first)) + 40)
     check(first, known)
     check(last, known)
@@ -252,17 +233,10 @@ def test_a_job_that_is_killed_again_and_again_goes_on_at_its_epoch():
 @support.whole
 def test_a_ring_too_small_and_speeds_that_change():
     """What is gone between choice and fetch is made, under the same name."""
+    paces = [.04, .01, 0, .02]
+    turns = [["--pause", *paces[number:], *paces[:number]] for number in range(4)]
     for ring, many in ("6M", 2), ("64M", 4):  # the first is the smallest there is
-        paces = [.04, .01, 0, .02]
-        with aligned(TSSHIM_RING=ring, **FREE) as group, meeting.of(many) as where:
-            jobs = [start(job("--pause", *paces[number:], *paces[:number], "--epochs", 5,
-                              "--batch", 8),
-                          group.environment(**where)) for number in range(many)]
-            outcomes = [finish(process) for process in jobs]
-            assert counter(group, "shared") > 0
-            assert group.statistics()["mismatched"] == 0
-        for outcome in outcomes:
-            assert outcome.status == 0, outcome.errors[-2000:]
+        for outcome in sharing(many, "--epochs", 5, "--batch", 8, each=turns, TSSHIM_RING=ring):
             check(outcome, draws(60))
 
 
@@ -279,11 +253,8 @@ def test_a_full_dev_shm_is_no_obstacle():
 
 
 def test_epochs_that_are_left_early():
-    with aligned(**FREE) as group, meeting.of(2) as where:
-        jobs = [start(job("--leave", leave, "--epochs", 5), group.environment(**where))
-                for leave in (2, 5)]
-        outcomes = [finish(process) for process in jobs]
+    with aligned(**FREE) as group:
+        outcomes = together([job("--leave", leave, "--epochs", 5) for leave in (2, 5)], group)
     for outcome in outcomes:
-        assert outcome.status == 0, outcome.errors[-2000:]
         had = [sample for epoch in delivered(outcome) for sample in epoch]
         assert len(set(had)) == len(had) and all(sample in draws(60) for sample in had)

@@ -6,7 +6,6 @@ Lines that begin with "~" say what may differ between two runs.
 usage: free_job.py [OPTIONS] [--then OPTIONS]...     loaders, one after the other
 """
 
-import argparse
 import itertools
 import os
 import sys
@@ -17,28 +16,19 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset, SubsetRandomSamp
 from torch.utils.data.distributed import DistributedSampler
 
 import aligned_job
+import data_job
 import meeting
 
 
 def arguments(words):
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--items", type=int, default=96)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--pause", type=float, default=[0], nargs="+",
-                        help="seconds for each batch, of the epochs in turn")
-    parser.add_argument("--until", help="more epochs, until there is this file")
-    parser.add_argument("--leave", type=int, help="give each epoch up after so many batches")
-    parser.add_argument("--persistent", action="store_true")
-    parser.add_argument("--drop-last", action="store_true")
-    parser.add_argument("--opens", help="a file that each item opens, by a name relative to /")
-    parser.add_argument("--alone", action="store_true", help="samples, not batches")
-    parser.add_argument("--how", default="shuffle", choices=[
-        "shuffle", "subset", "fold", "rank", "plain", "several",
-        "weighted", "replaced", "own",
-        "generator"])
-    return parser.parse_args(words)
+    return data_job.options_of(
+        words, items=96, workers=1, batch=16, epochs=3, persistent=False, drop_last=False,
+        pause=[0.0],  # seconds for each batch, of the epochs in turn
+        until=str,  # more epochs, until there is this file
+        leave=int,  # give each epoch up after so many batches
+        opens=str,  # a file that each item opens, by a name relative to /
+        alone=False,  # samples, not batches
+        how=("subset", "fold", "rank", "plain", "several", "weighted", "replaced", "own", "generator"))  # or shuffled
 
 
 class Turns(torch.utils.data.Sampler):
@@ -122,11 +112,8 @@ def train(options):
 def main():
     meeting.arrive()
     torch.set_num_threads(1)
-    words = sys.argv[1:]
-    while "--then" in words:
-        train(arguments(words[:words.index("--then")]))
-        words = words[words.index("--then") + 1:]
-    train(arguments(words))
+    for options in data_job.scenes(arguments):
+        train(options)
     meeting.part()
     print("~ pid", os.getpid(), flush=True)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The global generators, put aside and put back: by memory what they are by their own words."""
+import contextlib
 import os
 import random
 import signal
@@ -70,59 +71,48 @@ def test_a_number_left_over_is_the_programs():
     assert told() == before
 
 
-def test_another_kind_of_generator():
-    """Where NumPy's is not the one it begins with, it is asked."""
-    bits = getattr(numpy.random, "get_bit_generator", None)
-    if bits is None:
-        print("# NumPy %s cannot exchange it" % numpy.__version__)
-        return
-    own = bits()
-    numpy.random.set_bit_generator(numpy.random.MT19937(9))
+@contextlib.contextmanager
+def exchanged(bits):
+    """NumPy's generator is another one; yields its own."""
+    own = numpy.random.get_bit_generator()
+    numpy.random.set_bit_generator(bits)
     try:
-        assert memory().bits is bits() is not own
-        state, values = generators.save(), draws()
-        generators.restore(state)
-        assert draws() == values
-        numpy.random.set_bit_generator(numpy.random.PCG64(9))
-        assert generators._numpy_of() is None
+        yield own
     finally:
         numpy.random.set_bit_generator(own)
-    assert memory().bits is own
 
 
-def test_a_generator_that_is_exchanged_meanwhile():
-    exchange = getattr(numpy.random, "set_bit_generator", None)
-    if exchange is None:
-        print("# NumPy %s cannot exchange it" % numpy.__version__)
-        return
-    own = numpy.random.get_bit_generator()
-    numpy.random.normal()
-    state, words, values = generators.save(), told(), draws()
-    exchange(numpy.random.MT19937(9))
-    try:
+if hasattr(numpy.random, "set_bit_generator"):  # from 1.24 on
+    def test_another_kind_of_generator():
+        """Where NumPy's is not the one it begins with, it is asked."""
+        with exchanged(numpy.random.MT19937(9)) as own:
+            assert memory().bits is numpy.random.get_bit_generator() is not own
+            state, values = generators.save(), draws()
+            generators.restore(state)
+            assert draws() == values
+            numpy.random.set_bit_generator(numpy.random.PCG64(9))
+            assert generators._numpy_of() is None
+        assert memory().bits is own
+
+    def test_a_generator_that_is_exchanged_meanwhile():
+        numpy.random.normal()
+        state, words, values = generators.save(), told(), draws()
+        with exchanged(numpy.random.MT19937(9)):
+            generators.restore(state)
+            assert told() == words
         generators.restore(state)
-        assert told() == words
-    finally:
-        exchange(own)
-    generators.restore(state)
-    assert draws() == values
+        assert draws() == values
 
 
-def test_functions_of_another_library():
+def test_functions_of_another_library(monkeypatch):
     """As mkl_random puts there: whoever is seeded is saved."""
     other = numpy.random.RandomState(4)
-    names = ("seed", "get_state", "set_state", "normal")
-    kept = {name: getattr(numpy.random, name) for name in names}
-    for name in names:
-        setattr(numpy.random, name, getattr(other, name))
-    try:
-        state, value = generators.save(), numpy.random.normal()
-        generators.seed(1, 2, 3)
-        generators.restore(state)
-        assert numpy.random.normal() == value
-    finally:
-        for name in names:
-            setattr(numpy.random, name, kept[name])
+    for name in ("seed", "get_state", "set_state", "normal"):
+        monkeypatch.setattr(numpy.random, name, getattr(other, name))
+    state, value = generators.save(), numpy.random.normal()
+    generators.seed(1, 2, 3)
+    generators.restore(state)
+    assert numpy.random.normal() == value
 
 
 def test_a_fork_by_another_thread():

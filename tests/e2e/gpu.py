@@ -8,8 +8,11 @@ import ctypes
 import os
 import sys
 
+import pytest
+
 import meeting
 import support
+from aligned_common import counter
 from copies import LARGE
 from support import BUILD, HERE, TEST_LIBRARY, Group, Skip, equal, finish, run, start
 
@@ -68,48 +71,43 @@ def test_resolved_addresses_are_the_exported_ones():
         assert (result, status.value, address.value) == (0, 0, wanted), (symbol, result, status)
 
 
-def test_every_way_meets_each_copy_once():
+@pytest.mark.parametrize("way", ["dlsym", "default", "program", "resolve", "resolve_v2", "resolve_self"])
+def test_every_way_meets_each_copy_once(way):
     need_gpu()
-    for way in ("dlsym", "default", "program", "resolve", "resolve_v2", "resolve_self"):
-        wanted = run([WAYS, way], support.plain_environment(**WHERE))
-        assert wanted.status == 0 and "differs" not in wanted.output, (way, wanted.output)
-        with Group(library=TEST_LIBRARY, **SETTINGS, **WHERE) as group:
-            equal(wanted, run([WAYS, way], group.environment()), way)
-            rows = [r.get("kinds", r)["device"] for r in group.statistics()["datasets"]]
-            assert sum(r["produced"] + r["shared"] for r in rows) == LARGE, (way, rows)
+    wanted = run([WAYS, way], support.plain_environment(**WHERE))
+    assert wanted.status == 0 and "differs" not in wanted.output, wanted.output
+    with Group(library=TEST_LIBRARY, **SETTINGS, **WHERE) as group:
+        equal(wanted, run([WAYS, way], group.environment()), way)
+        assert counter(group, "produced", "device") + counter(group, "shared", "device") == LARGE
 
 
-def test_jobs_bring_the_same():
+def shared_by(commands, said, more=None, **settings):
+    """How many copies jobs share that say that all is equal; each has @more variables of its own."""
+    with Group(library=TEST_LIBRARY, **SETTINGS, **WHERE, **settings) as group, meeting.of(len(commands)) as where:
+        jobs = [start(command, group.environment(**where, **(more[number] if more else {})))
+                for number, command in enumerate(commands)]
+        for job in jobs:
+            outcome = finish(job)
+            assert outcome.status == 0 and said in outcome.output, (job.args, outcome.output, outcome.errors)
+        assert group.statistics().get("mismatched", 0) == 0
+        return counter(group, "shared", "device")
+
+
+@pytest.mark.parametrize("count, verify", [(2, "0.1"), (4, "0.1"), (2, "100")])
+def test_jobs_bring_the_same(count, verify):
+    """Host memory that is overwritten at once, and streams of all kinds."""
     need_gpu()
-    for count, more in ((2, {}), (4, {}), (2, {"TSSHIM_VERIFY": "100"})):
-        with Group(library=TEST_LIBRARY, **SETTINGS, **WHERE, **more) as group:
-            # Host memory that is overwritten at once, and streams of all kinds.
-            words = ["300", "bytes=16777216", "pause=2000"]
-            jobs = [start([JOBS, "1", str(i), *words], group.environment())
-                    for i in range(count)]
-            for job in jobs:
-                outcome = finish(job)
-                assert outcome.status == 0 and "equal: 300" in outcome.output, outcome.output
-            rows = [r.get("kinds", r)["device"] for r in group.statistics()["datasets"]]
-            assert sum(r["shared"] for r in rows) > 0, rows
-            assert group.statistics().get("mismatched", 0) == 0
+    assert shared_by([[JOBS, "1", str(i), "300", "bytes=16777216", "pause=2000"] for i in range(count)],
+                     "equal: 300", TSSHIM_VERIFY=verify) > 0
 
 
-def test_named_batches_are_what_they_were():
+@pytest.mark.parametrize("scenario", ["plain", "parts", "edit", "numpy", "fork", "back", "odd"])
+def test_named_batches_are_what_they_were(scenario):
     """Pinned twins with a real driver, and a torch that needs to know nothing of CUDA."""
     need_gpu()
-    command = [support.torch_python(), os.path.join(HERE, "copies_named_job.py")]
-    for scenario in ("plain", "parts", "edit", "numpy", "fork", "back", "odd"):
-        settings = {**SETTINGS, "TSSHIM_ALIGN": "7", "TSSHIM_RING": "64M", **WHERE}
-        with Group(library=TEST_LIBRARY, **settings) as group, meeting.of(2) as where:
-            jobs = [start([*command, scenario, "12"], group.environment(**where))
-                    for _ in range(2)]
-            for job in jobs:
-                outcome = finish(job)
-                assert outcome.status == 0 and "equal: 96 of 96" in outcome.output, (
-                    scenario, outcome.output, outcome.errors)
-            rows = [r.get("kinds", r)["device"] for r in group.statistics()["datasets"]]
-            print("# %s: %d of 192 batches shared" % (scenario, sum(r["shared"] for r in rows)))
+    command = [support.torch_python(), os.path.join(HERE, "copies_named_job.py"), scenario, "12"]
+    print("# %s: %d of 192 batches shared" % (scenario, shared_by(
+        [command] * 2, "equal: 96 of 96", TSSHIM_ALIGN="7", TSSHIM_RING="64M")))
 
 
 def test_jobs_on_two_gpus_bring_the_same():
@@ -118,11 +116,6 @@ def test_jobs_on_two_gpus_bring_the_same():
     cuda.cuDeviceGetCount(ctypes.byref(count))
     if count.value < 2:
         raise Skip("gpu", "there is only one")
-    with Group(library=TEST_LIBRARY, **SETTINGS, **WHERE) as group:
-        jobs = [start([JOBS, "1", str(i), "1000", "bytes=16777216", "pace=5000"],
-                      group.environment(CUDA_VISIBLE_DEVICES=str(i))) for i in range(2)]
-        for job in jobs:
-            outcome = finish(job)
-            assert outcome.status == 0 and "equal: 1000" in outcome.output, outcome.output
-        rows = [r.get("kinds", r)["device"] for r in group.statistics()["datasets"]]
-        print("# %d of 2000 copies shared" % sum(r["shared"] for r in rows))
+    print("# %d of 2000 copies shared" % shared_by(
+        [[JOBS, "1", str(i), "1000", "bytes=16777216", "pace=5000"] for i in range(2)], "equal: 1000",
+        more=[{"CUDA_VISIBLE_DEVICES": str(i)} for i in range(2)]))

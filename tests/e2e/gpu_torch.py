@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import support
+from aligned_common import counter
 from gpu import SETTINGS, WHERE, need_gpu
 from support import HERE, TEST_LIBRARY, Group, Skip, equal, finish, run, start
 
@@ -70,5 +71,4 @@ def test_graphs_are_captured_and_replayed():
         jobs = [start([python, JOB, "graph"], group.environment()) for _ in range(2)]
         for job in jobs:
             equal(wanted, finish(job), "graph")
-        rows = [r.get("kinds", r)["device"] for r in group.statistics()["datasets"]]
-        print("# %d of 40 copies beside it shared" % sum(r["shared"] for r in rows))
+        print("# %d of 40 copies beside it shared" % counter(group, "shared", "device"))

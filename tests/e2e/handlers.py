@@ -32,8 +32,7 @@ def library():
     with tempfile.TemporaryDirectory() as directory:
         place = os.path.join(directory, "site-packages")
         os.makedirs(os.path.join(place, "mako"))
-        with open(os.path.join(place, "mako", "__init__.py"), "w"):
-            pass
+        support.write(os.path.join(place, "mako", "__init__.py"), "")
         support.write(os.path.join(place, "mako", "filters.py"), TEXT)
         sys.path.insert(0, place)
         try:

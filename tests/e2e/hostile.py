@@ -6,6 +6,8 @@ import os
 import resource
 import subprocess
 
+import pytest
+
 import support
 import tables
 from support import Group, run, same_pictures, victim
@@ -16,17 +18,12 @@ def command():
     return [victim("decode"), "--repeat", "2", *support.pictures("s_4")]
 
 
-def reason_texts():
-    """{id: text} of all reasons not to share, from the one table that lists them."""
-    return {identity: text for identity, (text, _) in tables.reasons().items()}
-
-
 def says_why(group, reason, prefix, more):
     """A job in these surroundings tells its user why it could not share."""
     arguments = [*prefix, support.TSRUN, "--summary", "--group", group.name, "--ring", "256M",
                "--", *command()]
     outcome = run(arguments, **more)
-    assert reason_texts()[reason] in outcome.errors, (reason, outcome.errors)
+    assert tables.reasons()[reason][0] in outcome.errors, (reason, outcome.errors)
 
 
 def unharmed(group, what, prefix=(), env=None, reason=None, **more):
@@ -45,35 +42,22 @@ def unharmed(group, what, prefix=(), env=None, reason=None, **more):
         says_why(group, reason, prefix, more)
 
 
-def in_namespace(script, what, reason=None):
-    """Run the jobs with a /dev/shm of their own, made by @script."""
-    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"]).returncode != 0:
-        raise support.Skip("unshare", "needs root and mount namespaces")
-    with Group() as group:
-        unharmed(group, what, ["unshare", "-m", "sh", "-c", script + ' && exec "$@"', "sh"],
-                 reason=reason)
+def need_namespaces(*options):
+    if os.geteuid() != 0 or subprocess.run(["unshare", *options, "true"]).returncode != 0:
+        raise support.Skip("unshare", "needs root and namespaces")
 
 
-def test_shm_of_64_mib():
-    in_namespace("mount -t tmpfs -o size=64m none /dev/shm", "64 MiB")
-
-
-def test_shm_of_one_page():
-    in_namespace("mount -t tmpfs -o size=4k none /dev/shm", "one page", "no_space")
-
-
-def test_shm_full():
-    in_namespace("mount -t tmpfs -o size=8m none /dev/shm && "
-                 "{ cat /dev/zero >/dev/shm/full 2>/dev/null || true; }", "full", "no_space")
-
-
-def test_shm_read_only():
-    in_namespace("mount -t tmpfs -o ro none /dev/shm", "read-only", "no_store")
-
-
-def test_shm_missing():
-    in_namespace("mount -t tmpfs none /dev && mknod /dev/null c 1 3", "no /dev/shm",
-                 "no_store")
+@pytest.mark.parametrize("what, script, reason", [
+    ("64 MiB", "mount -t tmpfs -o size=64m none /dev/shm", None),
+    ("one page", "mount -t tmpfs -o size=4k none /dev/shm", "no_space"),
+    ("full", "mount -t tmpfs -o size=8m none /dev/shm && "
+             "{ cat /dev/zero >/dev/shm/full 2>/dev/null || true; }", "no_space"),
+    ("read-only", "mount -t tmpfs -o ro none /dev/shm", "no_store"),
+    ("missing", "mount -t tmpfs none /dev && mknod /dev/null c 1 3", "no_store")])
+def test_shm(what, script, reason, group):
+    """A /dev/shm of their own, made by @script."""
+    need_namespaces("-m")
+    unharmed(group, what, ["unshare", "-m", "sh", "-c", script + ' && exec "$@"', "sh"], reason=reason)
 
 
 def of_namespaces(group):
@@ -87,9 +71,7 @@ def of_namespaces(group):
 
 def test_private_namespaces():
     """Everybody has a store of their own, beside one another's."""
-    if os.geteuid() != 0 or subprocess.run(
-            ["unshare", "-U", "-p", "-f", "--mount-proc", "true"]).returncode != 0:
-        raise support.Skip("unshare", "needs root and namespaces")
+    need_namespaces("-U", "-p", "-f", "--mount-proc")
     with Group() as group:
         group.keep()
         for options in (["-p", "-f"], ["-p", "-f", "--mount-proc"], ["-U", "--map-current-user"]):
@@ -101,8 +83,7 @@ def test_private_namespaces():
 
 def test_a_store_of_another_namespace_under_our_name():
     """The kernel may use a number again; only what is in the store counts."""
-    if os.geteuid() != 0 or subprocess.run(["unshare", "-p", "-f", "true"]).returncode != 0:
-        raise support.Skip("unshare", "needs root and PID namespaces")
+    need_namespaces("-p", "-f")
     with Group() as group:
         unharmed(group, "once", ["unshare", "-p", "-f", "--mount-proc"])
         found = sorted(glob.glob("/dev/shm/tsshim.*-*.%s.ledger" % group.name))
@@ -111,57 +92,35 @@ def test_a_store_of_another_namespace_under_our_name():
         of_namespaces(group)
 
 
-def squat(kind, what, ring_reason, ledger_reason):
+def file(data=b"\x5a" * 70000, mode=0o600, owner=None):
+    """What makes a file as somebody might have left it."""
+    def make(path):
+        support.write(path, data)
+        os.chmod(path, mode)
+        if owner:
+            os.chown(path, owner, owner)
+    return make
+
+
+@pytest.mark.parametrize("what, make, ring_reason, ledger_reason", [
+    ("directory", os.mkdir, "store_foreign", "store_foreign"),
+    ("fifo", os.mkfifo, "store_foreign", "store_foreign"),
+    ("symlink", lambda path: os.symlink("/etc/passwd", path), "store_foreign", "store_foreign"),
+    ("garbage", file(), None, "store_damaged"),
+    ("empty file", file(b""), None, "store_damaged"),
+    ("file of mode 0666", file(mode=0o666), None, "store_foreign"),
+    ("foreign file", file(owner=12345), "store_foreign", "store_foreign")])
+def test_squatter(what, make, ring_reason, ledger_reason):
     """Something else has the name of the ring (None: it is replaced), or of the ledger."""
+    if what == "foreign file" and os.geteuid() != 0:
+        raise support.Skip("root", "only root may give files away")
     for part, reason in (("ring", ring_reason), ("ledger", ledger_reason)):
         with Group() as group:
             path = "/dev/shm/" + support.shared_name(group.name, part)
-            kind(path)
+            make(path)
             before = os.lstat(path)
             unharmed(group, "%s as %s" % (what, part), reason=reason)
             assert os.path.samestat(before, os.lstat(path)) or part == "ring", what
-
-
-def write(path, data=b"\x5a" * 70000, mode=0o600):
-    """A file as somebody might have left it."""
-    support.write(path, data)
-    os.chmod(path, mode)
-
-
-def test_squatter_directory():
-    squat(os.mkdir, "directory", "store_foreign", "store_foreign")
-
-
-def test_squatter_fifo():
-    squat(os.mkfifo, "fifo", "store_foreign", "store_foreign")
-
-
-def test_squatter_symlink():
-    squat(lambda path: os.symlink("/etc/passwd", path), "symlink", "store_foreign",
-          "store_foreign")
-
-
-def test_squatter_garbage():
-    squat(write, "garbage", None, "store_damaged")
-
-
-def test_squatter_empty():
-    squat(lambda path: write(path, b""), "empty file", None, "store_damaged")
-
-
-def test_squatter_open_to_all():
-    squat(lambda path: write(path, mode=0o666), "file of mode 0666", None,
-          "store_foreign")
-
-
-def test_squatter_foreign():
-    if os.geteuid() != 0:
-        raise support.Skip("root", "only root may give files away")
-
-    def foreign(path):
-        write(path)
-        os.chown(path, 12345, 12345)
-    squat(foreign, "foreign file", "store_foreign", "store_foreign")
 
 
 def test_older_abi():
@@ -194,7 +153,7 @@ def test_address_space_limit(group):
             resource.RLIMIT_AS, (limit, limit)))
 
 
-def test_memory_cgroup():
+def test_memory_cgroup(group):
     """A group of processes with 60 MiB: the ring must not get it killed."""
     version2 = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
     parent = "/sys/fs/cgroup" if version2 else "/sys/fs/cgroup/memory"
@@ -202,16 +161,13 @@ def test_memory_cgroup():
     path = os.path.join(parent, "tsshim-e2e-%d" % os.getpid())
     try:
         os.mkdir(path)
+        support.write(os.path.join(path, limit), str(60 << 20))
     except OSError as problem:
+        if os.path.exists(path):
+            os.rmdir(path)
         raise support.Skip("cgroup", str(problem))
     try:
-        try:
-            support.write(os.path.join(path, limit), str(60 << 20))
-        except OSError as problem:
-            raise support.Skip("cgroup", str(problem))
-        with Group() as group:
-            unharmed(group, "cgroup", ["sh", "-c", 'echo $$ >%s/cgroup.procs && exec "$@"' % path,
-                                       "sh"])
+        unharmed(group, "cgroup", ["sh", "-c", 'echo $$ >%s/cgroup.procs && exec "$@"' % path, "sh"])
     finally:
         os.rmdir(path)
 

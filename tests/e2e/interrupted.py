@@ -37,6 +37,8 @@ if __name__ == "__main__":  # a trainer that goes on for ever: WORKERS PICTURE..
             print("ready", flush=True)
         time.sleep(0.01)
 
+import pytest
+
 import support
 from support import PYTHON, Group, run, start, victim, wait_until
 
@@ -73,10 +75,6 @@ os.execvp('sleep', ['sleep', '3600'])
 
 def endless():
     return [victim("decode"), "--repeat", "1000000", *support.pictures("s_baseline")]
-
-
-def short():
-    return [victim("decode"), *support.pictures("s_baseline")]
 
 
 def objects(group):
@@ -140,10 +138,14 @@ def end(jobs, number):
         assert job.returncode == -number, (job.returncode, number)
 
 
-def others_job():
-    """A job of a group that has nothing to do with any of these, from beginning to end."""
+def others_job(*dead, alive=None):
+    """A job of a group that has nothing to do with any of these, from beginning to end.  Of groups that
+    are @dead a ledger is left, of one that is @alive all that there was."""
+    before = alive and objects(alive)
     with Group() as other:
-        assert run(short(), other.environment()).status == 0
+        assert run([victim("decode"), *support.pictures("s_baseline")], other.environment()).status == 0
+    only_ledger(*dead)
+    assert not alive or before and objects(alive) == before
 
 
 def test_every_signal():
@@ -162,8 +164,7 @@ def test_every_signal():
         assert len(groups) > 20
         for jobs, number in all_jobs:
             end(jobs, number)
-        others_job()
-        only_ledger(*groups)
+        others_job(*groups)
 
 
 def test_when_a_job_starts():
@@ -203,8 +204,7 @@ def test_started_by_tsrun():
         command[2] = dead.name
         with running(command, dead, 3, LD_PRELOAD="") as jobs:
             end(jobs, signal.SIGINT)
-        others_job()
-        only_ledger(dead)
+        others_job(dead)
 
 
 def test_timeout():
@@ -218,20 +218,16 @@ def test_timeout():
             assert support.finish(watch).status == 124
         finally:
             watch.kill()
-        others_job()
-        only_ledger(dead)
+        others_job(dead)
 
 
 def test_a_stopped_job_keeps_its_things():
     with Group() as stopped, running(endless(), stopped, 2) as jobs:
         for job in jobs:
             support.signal_job(job, signal.SIGSTOP)
-        before = objects(stopped)
-        others_job()
-        assert before and objects(stopped) == before
+        others_job(alive=stopped)
         end(jobs, signal.SIGKILL)
-        others_job()
-        only_ledger(stopped)
+        others_job(stopped)
 
 
 def test_who_is_not_waited_for_is_dead():
@@ -239,8 +235,7 @@ def test_who_is_not_waited_for_is_dead():
     with Group() as dead, running(endless(), dead) as jobs:
         support.signal_job(jobs[0], signal.SIGKILL)
         os.waitid(os.P_PID, jobs[0].pid, os.WEXITED | os.WNOWAIT)
-        others_job()
-        only_ledger(dead)
+        others_job(dead)
 
 
 def test_a_traced_job():
@@ -254,14 +249,11 @@ def test_a_traced_job():
         try:
             pid, = wait_until(lambda: members(traced), "it joins")
             tracer.send_signal(signal.SIGSTOP)  # who sees nothing that becomes of the job
-            before = objects(traced)
-            others_job()
-            assert before and objects(traced) == before
+            others_job(alive=traced)
             os.kill(pid, signal.SIGKILL)
             tracer.send_signal(signal.SIGCONT)
             support.finish(tracer)
-            others_job()
-            only_ledger(traced)
+            others_job(traced)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 support.signal_job(tracer, signal.SIGCONT)
@@ -298,26 +290,20 @@ def test_workers_outlive_their_trainer(group):
         orphan = int(job.stdout.readline())
         job.kill()
         job.wait()
-        before = objects(group)
-        others_job()
-        assert before and objects(group) == before
+        others_job(alive=group)
         job.stdin.close()
         wait_until(lambda: is_over(orphan), "the orphan ends")
         stack.pop_all()
-        others_job()
-        only_ledger(group)
+        others_job(group)
 
 
 def test_what_the_job_has_become(group):
     """A program that a job becomes by exec is that job, also without the library."""
     with running(python('execs'), group) as jobs:
         wait_until(lambda: open("/proc/%d/comm" % jobs[0].pid).read() == "sleep\n", "exec")
-        before = objects(group)
-        others_job()
-        assert before and objects(group) == before
+        others_job(alive=group)
         end(jobs, signal.SIGTERM)
-        others_job()
-        only_ledger(group)
+        others_job(group)
 
 
 def test_a_kept_ring_has_its_time():
@@ -327,8 +313,7 @@ def test_a_kept_ring_has_its_time():
         others_job()
         assert kept.leftovers("ring")
         kept.expire()
-        others_job()
-        only_ledger(kept)
+        others_job(kept)
 
 
 def test_copies_of_files():
@@ -341,8 +326,7 @@ def test_copies_of_files():
         with running(["cat", *names, "-"], dead, 2) as jobs:
             wait_until(lambda: len(dead.leftovers("f.*")) == 2, "copies")
             end(jobs, signal.SIGHUP)
-        others_job()
-        only_ledger(dead)
+        others_job(dead)
 
 
 def test_the_recorder_looks():
@@ -362,7 +346,10 @@ def trainer(workers):
             *support.pictures("s_4")]
 
 
-def trainers(number, workers, count):
+@pytest.mark.parametrize("number, workers, count", [
+    (signal.SIGINT, 2, 2), (signal.SIGKILL, 2, 1), support.left_unless(False, signal.SIGTERM, 2, 3),
+    support.left_unless(False, signal.SIGINT, 0, 3)])
+def test_trainers(number, workers, count):
     """Trainers with workers of torch's, all of whose processes get the signal at once."""
     with Group(TSSHIM_SHARE="auto") as dead:
         with contextlib.ExitStack() as stack:
@@ -383,23 +370,4 @@ def trainers(number, workers, count):
             for job in jobs:
                 wait_until(lambda: session_is_over(job.pid), "its workers end")
                 job.communicate()
-        others_job()
-        only_ledger(dead)
-
-
-def test_trainers_interrupted():
-    trainers(signal.SIGINT, 2, 2)
-
-
-def test_trainers_killed():
-    trainers(signal.SIGKILL, 2, 1)
-
-
-@support.whole
-def test_trainers_terminated():
-    trainers(signal.SIGTERM, 2, 3)
-
-
-@support.whole
-def test_trainers_without_workers():
-    trainers(signal.SIGINT, 0, 3)
+        others_job(dead)

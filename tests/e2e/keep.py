@@ -6,7 +6,8 @@ import signal
 import sys
 
 import support
-from exact import IMAGES, counter, group_of, job
+from aligned_common import YOUNG, counter, well
+from exact import IMAGES, job
 from support import HERE, Group, finish, plain_environment, run, start, victim
 
 
@@ -48,12 +49,17 @@ def test_a_lone_job_decodes_each_picture_once():
         assert taken == 2 * made > 0, (made, taken)
 
 
+def kill_when(condition, group):
+    """A job of the @group decodes until the @condition() is met, and dies."""
+    killed = start(decoding("--repeat", "1000000"), group.environment())
+    support.wait_until(condition, "time to kill it")
+    support.signal_job(killed, signal.SIGKILL)
+    finish(killed)
+
+
 def test_a_killed_job_leaves_what_it_had():
     with keeping() as group:
-        killed = start(decoding("--repeat", "1000000"), group.environment())
-        support.wait_until(lambda: group.pixels("shared") > 0, "all are decoded")
-        support.signal_job(killed, signal.SIGKILL)
-        finish(killed)
+        kill_when(lambda: group.pixels("shared") > 0, group)
         made = group.pixels("produced")
         assert decode(group)[0] == made
 
@@ -63,10 +69,7 @@ def in_a_small_dev_shm():
     with keeping() as over, keeping() as kept, Group() as killed:
         for group in over, kept:
             decode(group)
-        victim_ = start(decoding("--repeat", "1000000"), killed.environment())
-        support.wait_until(lambda: killed.leftovers("ring"), "a ring")
-        support.signal_job(victim_, signal.SIGKILL)
-        finish(victim_)
+        kill_when(lambda: killed.leftovers("ring"), killed)
         over.expire()
         for size, stays in (("1M", True), ("1G", False)):
             command = [support.TSRUN, "--group", "another", "--ring", size, "--", "true"]
@@ -91,7 +94,7 @@ def test_its_own_group_finds_it_after_tsrun():
     with Group(TSSHIM_VERIFY="0") as group:
         command = [support.TSRUN, "--keep", "1h", "--group", group.name, "--", *decoding()]
         for turn in range(2):
-            assert run(command, plain_environment(TSSHIM_VERIFY="0")).status == 0
+            well(run(command, plain_environment(TSSHIM_VERIFY="0")))
             made, taken = group.pixels("produced"), group.pixels("shared")
             assert made > 0 and taken == turn * made, (turn, made, taken)
 
@@ -104,9 +107,8 @@ def test_validation_is_made_once_by_a_lone_job():
     """And training samples, which draw random numbers, from pictures that are decoded once."""
     for pipeline, shared in (("free", "sample"), ("random", "pixels")):
         command = job("--pipeline", pipeline, "--epochs", 3)
-        expected = run(command)
-        assert expected.status == 0, expected.errors
-        with group_of(TSSHIM_KEEP="1h", TSSHIM_VERIFY="0") as group:
+        expected = well(run(command))
+        with Group(**YOUNG, TSSHIM_KEEP="1h", TSSHIM_VERIFY="0") as group:
             for _ in range(2):
                 support.equal(expected, run(command, group.environment()), pipeline)
                 assert counter(group, "produced", shared) == IMAGES

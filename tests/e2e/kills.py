@@ -35,10 +35,8 @@ REACHES = 240
 
 def names():
     """The kill points of the ring, from the one table that lists them."""
-    header = os.path.join(HERE, "..", "..", "leader", "object", "killpoint.h")
-    with open(header) as file:
-        table = file.read().split("#define TS_KILLPOINTS(X)")[1].split("*/")[0]
-    return re.findall(r"X\((\w+)\)", table)
+    table = support.read(os.path.join(HERE, "..", "..", "leader", "object", "killpoint.h"))
+    return re.findall(r"X\((\w+)\)", table.split("#define TS_KILLPOINTS(X)")[1].split("*/")[0])
 
 
 def command(repeat=3):
@@ -99,12 +97,8 @@ def test_the_comparison_notices_a_dead_job():
     """A healthy job that dies is a failure: kill all of them and see."""
     def wound_all(process):
         raise AssertionError("wounded")
-    try:
+    with pytest.raises(AssertionError, match="^wounded$"):
         survive("self-check", wound_all)
-    except AssertionError as problem:
-        assert str(problem) == "wounded"
-        return
-    raise AssertionError("not noticed")
 
 
 @pytest.mark.parametrize("name", names())
@@ -119,13 +113,14 @@ def test_points(name, how, count):
     assert wounded or count != "1" or name in ELSEWHERE, "never came to " + name
 
 
-def random_moments(order, count, seed):
-    """@count jobs killed or stopped at random moments of their first half second."""
+@pytest.mark.parametrize("order, seed", [(signal.SIGKILL, 1), (signal.SIGSTOP, 2)])
+def test_random(order, seed):
+    """Jobs killed or stopped at random moments of their first half second."""
     moments = random.Random(seed)
     reference = support.run(command(1))
     with Group(support.TEST_LIBRARY, TSSHIM_VERIFY="0") as group:
         group.keep()
-        for _ in range(count):
+        for _ in range(500 if LONG else MOMENTS):
             wounded = start_silent(command(1000), group.environment())
             healthy = support.start(command(1), group.environment())
             time.sleep(moments.random() * 0.3)
@@ -139,11 +134,3 @@ def random_moments(order, count, seed):
         assert group.pixels("shared") > 0, "nothing was shared"
         group.release()
         group.assert_clean(after_kill=True)
-
-
-def test_random_kills():
-    random_moments(signal.SIGKILL, 500 if LONG else MOMENTS, 1)
-
-
-def test_random_stops():
-    random_moments(signal.SIGSTOP, 500 if LONG else MOMENTS, 2)

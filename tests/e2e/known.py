@@ -3,6 +3,7 @@
 
 import json
 import os
+import random
 import tempfile
 import time
 
@@ -15,17 +16,11 @@ from support import equal, start
 FILES = 6
 
 
-def random_bytes(count, seed):
-    """The same bytes in every run."""
-    import random
-    return random.Random(seed).randbytes(count)
-
-
 def fill(root):
     """Small files, some of them in a directory, and a link."""
     os.mkdir(os.path.join(root, "d"))
     for i in range(FILES):
-        support.write(os.path.join(root, "d" if i % 2 else "", "f%d" % i), random_bytes(30000 + i, i))
+        support.write(os.path.join(root, "d" if i % 2 else "", "f%d" % i), random.Random(i).randbytes(30000 + i))
     os.symlink("f0", os.path.join(root, "link"))
 
 
@@ -66,14 +61,22 @@ def bytes_of(group, counter):
                for row in group.statistics().get("datasets", []))
 
 
+def alike(storage, group, body, root=None, turns=1):
+    """@body says in the @group, so many @turns, what it says plain, which is returned; what the storage
+    counts is of the last one."""
+    reference = outcome(body, root or storage.path)
+    for turn in range(turns):
+        storage.reset()
+        equal(reference, outcome(body, root or storage.path, group), turn)
+    return reference
+
+
 def test_a_second_job_does_not_ask_for_what_is_known():
     """Files are opened and read without a request; the directory itself is looked at once."""
     with storage_and_group() as (storage, group):
-        reference = outcome(READ, storage.path)
-        equal(reference, outcome(READ, storage.path, group), "the first")
+        alike(storage, group, READ)
         assert bytes_of(group, "produced") == FILES
-        storage.reset()
-        equal(reference, outcome(READ, storage.path, group), "the second")
+        alike(storage, group, READ)
         assert asked(storage, "open", "read", "flush") == 0, storage.counts()["requests"]
         # The interpreter itself looks at nothing there; we look at the directory.
         assert asked(storage, "lookup", "getattr") <= 4, storage.counts()["requests"]
@@ -83,12 +86,9 @@ def test_a_second_job_does_not_ask_for_what_is_known():
 def test_attributes_are_known():
     """stat and lstat of one job are answers for the next, with every field."""
     with storage_and_group() as (storage, group):
-        reference = outcome(LOOK, storage.path)
-        storage.reset()
-        equal(reference, outcome(LOOK, storage.path, group), "the first")
+        alike(storage, group, LOOK)
         first = asked(storage, "lookup", "getattr")
-        storage.reset()
-        equal(reference, outcome(LOOK, storage.path, group), "the second")
+        alike(storage, group, LOOK)
         second = asked(storage, "lookup", "getattr")
         assert first >= 2 * FILES and second <= 4, (first, second)
 
@@ -96,10 +96,7 @@ def test_attributes_are_known():
 def test_attributes_of_files_that_were_opened_are_known():
     """And of files that were looked at first, the copy is found all the same."""
     with storage_and_group() as (storage, group):
-        reference = outcome(LOOK + "\n" + READ + "\n" + LOOK, storage.path)
-        for turn in range(3):
-            storage.reset()
-            equal(reference, outcome(LOOK + "\n" + READ + "\n" + LOOK, storage.path, group), turn)
+        alike(storage, group, LOOK + "\n" + READ + "\n" + LOOK, turns=3)
         assert asked(storage, "open", "read") == 0, storage.counts()["requests"]
 
 
@@ -107,8 +104,7 @@ def test_what_is_known_is_known_for_so_many_seconds():
     """A change by others is seen then, and not before."""
     for seconds in (600, 2):
         with storage_and_group(seconds=seconds) as (storage, group):
-            before = outcome(READ + "\n" + LOOK, storage.path)
-            equal(before, outcome(READ + "\n" + LOOK, storage.path, group), "before")
+            before = alike(storage, group, READ + "\n" + LOOK)
             support.write(os.path.join(storage.source, "f0"), b"changed")
             after = outcome(READ + "\n" + LOOK, storage.path)
             assert after.output != before.output
@@ -173,19 +169,15 @@ def facts(name, look=os.stat):
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_own_change(what):
-    body = STEADY + READ + "\n" + LOOK + "\n" + CHANGES[what] + AFTER
-    seen = {}
-    for kind in ("plain", "known"):
-        with storage_and_group() as (storage, group):
-            if kind == "known":
-                outcome(READ + "\n" + LOOK, storage.path, group)
-            one = outcome(body, storage.path, group if kind == "known" else None)
-            # Another process of the group sees it at once, too.
-            two = outcome(STEADY + AFTER, storage.path, group if kind == "known" else None)
-            seen[kind] = one, two
-            if kind == "known":
-                assert passed(group) == {"stage_written": 1}, group.statistics()
-    for plain, known, who in zip(seen["plain"], seen["known"], ("itself", "another")):
+    bodies = STEADY + READ + "\n" + LOOK + "\n" + CHANGES[what] + AFTER, STEADY + AFTER
+    with storage_and_group() as (storage, _):
+        reference = [outcome(body, storage.path) for body in bodies]
+    with storage_and_group() as (storage, group):
+        outcome(READ + "\n" + LOOK, storage.path, group)
+        # Another process of the group sees it at once, too.
+        found = [outcome(body, storage.path, group) for body in bodies]
+        assert passed(group) == {"stage_written": 1}, group.statistics()
+    for plain, known, who in zip(reference, found, ("itself", "another")):
         assert plain.status == 0, plain.errors
         equal(plain, known, who)
 
@@ -231,7 +223,7 @@ say([(call(p, *more), ctypes.get_errno()) for p in map(ctypes.c_void_p, (1, 4095
 """
     with storage_and_group() as (storage, group):
         outcome(READ, storage.path, group)
-        equal(outcome(body, storage.path), outcome(body, storage.path, group), "bad pointers")
+        alike(storage, group, body)
 
 
 def test_paths_of_all_spellings():
@@ -244,10 +236,7 @@ def test_paths_of_all_spellings():
                 "\nd = os.open('..', os.O_RDONLY)\n"
                 "for name in names: say(len(os.fdopen(os.open(name, os.O_RDONLY, dir_fd=d),"
                 "'rb').read()))")
-        reference = outcome(body, given)
-        equal(reference, outcome(body, given, group), "the first")
-        storage.reset()
-        equal(reference, outcome(body, given, group), "the second")
+        alike(storage, group, body, given, turns=2)
         assert asked(storage, "read") == 0
         # os.open('..') is the one that no file is behind, and no directory is ever known.
         assert asked(storage, "open") == 0, storage.counts()["requests"]
@@ -279,9 +268,7 @@ for mode in ("r", "rb", "re", "rm", "rx", "r,ccs=UTF-8"):
             libc.fclose(stream)
 """
     with storage_and_group() as (storage, group):
-        reference = outcome(body, storage.path)
-        for turn in range(3):
-            equal(reference, outcome(body, storage.path, group), turn)
+        alike(storage, group, body, turns=3)
 
 
 def test_writing_elsewhere_on_the_storage_forgets_nothing():
@@ -310,13 +297,10 @@ def test_other_rights_are_other_names():
                  " ('p', ctypes.c_int)]\n"
                  "c.capset(ctypes.byref(H(0x20080522, 0)), (ctypes.c_uint * 6)())\n"
                  "try: show('f0')\nexcept OSError as error: say(error.strerror)\n")
-        reference = outcome(fewer, storage.path)
-        assert "Permission denied" in reference.output, reference.output
-        equal(reference, outcome(fewer, storage.path, group), "fewer rights")
+        assert "Permission denied" in alike(storage, group, fewer).output
         other = READ + "\nos.chroot(path('d'))\ntime.sleep(1.1)\ntry: show('f0')\n" \
             "except OSError as error: say(error.strerror)\n"
-        reference = outcome(other, storage.path)
-        equal(reference, outcome(other, storage.path, group), "another root")
+        alike(storage, group, other)
 
 
 def test_young_files_are_not_known():
@@ -349,23 +333,16 @@ def test_a_file_is_opened_for_writing_while_the_directory_is_looked_for():
             assert passed(group) == ({"stage_written": 1} if writes else {}), group.statistics()
 
 
-def facts_of(done):
-    return done.output.splitlines()
-
-
 def test_killed_at_every_step():
     """Whoever dies while it notes a path, the next job reads the same and asks the storage."""
     with storage_and_group() as (storage, group):
-        reference = outcome(READ + "\n" + LOOK, storage.path)
         for point in ("name_taken", "name_hashed"):
             killed = outcome(READ + "\n" + LOOK, storage.path, group,
                              TSSHIM_TEST_KILL=point + ":2")
             assert killed.status == -9, (point, killed.status, killed.errors[-2000:])
             for name in names():
                 os.utime(os.path.join(storage.source, name))
-        for turn in range(2):
-            equal(outcome(READ, storage.path), outcome(READ, storage.path, group), turn)
-        assert reference.status == 0
+        alike(storage, group, READ, turns=2)
 
 
 def test_a_link_to_a_file_outside():
@@ -384,12 +361,12 @@ facts("out")
 def test_four_jobs_at_once():
     """In orders of their own; each file is fetched once, and opened hardly more often."""
     with storage_and_group(latency_us=1000) as (storage, group):
-        reference = sorted(facts_of(outcome(READ, storage.path)))
+        reference = sorted(outcome(READ, storage.path).output.splitlines())
         storage.reset()
         for _ in range(2):
             started = [job("import random; random.Random(%d).shuffle(names)\n" % seed + READ,
                            storage.path, group) for seed in range(4)]
             for process in started:
-                assert sorted(facts_of(support.finish(process))) == reference
+                assert sorted(support.finish(process).output.splitlines()) == reference
         assert bytes_of(group, "produced") == FILES, group.statistics()
         assert asked(storage, "open") <= 4 * FILES, storage.counts()["requests"]
