@@ -94,6 +94,16 @@ def settle(path):
     wait_until(lambda: time.time() - os.stat(path).st_ctime > age, "old files")
 
 
+def install(stage):
+    """`meson install` below @stage: the path of tsrun there, the only one."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("TSSHIM_", "LD_"))}
+    done = run(["meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", stage], env)
+    assert done.status == 0, done.output + done.errors
+    program, = [os.path.join(top, "tsrun") for top, _, names in os.walk(stage)
+                if "tsrun" in names and os.path.basename(top) == "bin"]
+    return program
+
+
 def free_port():
     """A port that nobody has, and that the kernel gives nobody meanwhile who asks for any."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
