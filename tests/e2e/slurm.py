@@ -4,7 +4,6 @@
 import os
 import shutil
 import signal
-import struct
 import subprocess
 import time
 
@@ -30,6 +29,8 @@ def test_the_fake_slurm_notices_what_is_no_command():
 
 
 def test_two_jobs_of_a_user_share(node):
+    outcome = support.finish(node.start(Job(), ["/bin/cat", "/proc/self/maps"]))
+    assert node.library in outcome.output and (outcome.status, outcome.errors) == (0, ""), outcome.errors
     command = node.decoder()
     jobs = [node.start(Job(), command) for _ in range(2)]
     reference = support.run(command)
@@ -91,12 +92,6 @@ def test_existing_preloads_are_kept_and_ours_comes_once(node):
     assert node.task(Job(), LD_PRELOAD=copy).environment["LD_PRELOAD"] == copy
 
 
-def test_the_task_has_the_library_and_no_other_message(node):
-    outcome = support.finish(node.start(Job(), ["/bin/cat", "/proc/self/maps"]))
-    assert node.library in outcome.output and outcome.errors == "", outcome.errors
-    assert outcome.status == 0
-
-
 def test_odd_values_do_not_leave_their_line(node):
     for odd in ("/lib/a'b\"c$(id)`id`;.so", "/lib/\\n\\x0a.so", "/lib/*.so", "/lib/\udcff.so"):
         environment = node.task(Job(), LD_PRELOAD=odd).environment
@@ -134,9 +129,7 @@ def test_a_hostile_environment_changes_nothing(node):
     evil = os.path.join(node.root, "evil")
     os.mkdir(evil, 0o755)
     for name in ("bash", "cat", "readlink", "stat", "timeout", "sh"):
-        with open(os.path.join(evil, name), "w") as file:
-            file.write("#!/bin/sh\necho export EVIL=1\n")
-        os.chmod(file.name, 0o755)
+        support.write(os.path.join(evil, name), "#!/bin/sh\necho export EVIL=1\n", 0o755)
     reference = node.raw(Job(), {})
     for name, value in (("PATH", evil), ("BASH_ENV", os.path.join(evil, "sh")),
                         ("ENV", os.path.join(evil, "sh")), ("SHELLOPTS", "xtrace:posix"),
@@ -152,30 +145,13 @@ def test_a_hostile_environment_changes_nothing(node):
 
 
 def test_a_library_that_does_not_load_is_left_out():
-    def damaged(node):
-        with open(node.library, "r+b") as file:
-            file.write(b"garbage")
-
-    def other_machine(node):
-        with open(node.library, "r+b") as file:
-            file.seek(18)
-            file.write(struct.pack("<H", 0x7a7a))
-
-    def truncated(node):
-        os.truncate(node.library, 5000)
-
-    def unreadable(node):
-        os.chmod(node.library, 0o600)
-
-    def pipe(node):
-        os.unlink(node.library)
-        os.mkfifo(node.library, 0o666)
-
-    for harm in (lambda node: os.unlink(node.library), damaged, other_machine, truncated,
-                 unreadable, pipe):
+    for harm in (os.unlink, lambda path: support.overwrite(path, 0, b"garbage"),
+                 lambda path: support.overwrite(path, 18, b"\x7a\x7a"),  # e_machine
+                 lambda path: os.truncate(path, 5000), lambda path: os.chmod(path, 0o600),
+                 lambda path: (os.unlink(path), os.mkfifo(path, 0o666))):
         with Node() as node:
             node.task(Job())
-            harm(node)
+            harm(node.library)
             nothing(node, Job())
             # Nor does what a batch script's task prolog said of a library that is gone stay.
             left = node.task(Job(), LD_PRELOAD="/lib/a.so:/gone/libtsshim.so")
@@ -322,17 +298,11 @@ def test_other_namespaces_do_not_keep_jobs_from_sharing(node):
 
 
 def test_a_program_that_hangs_does_not_keep_the_task(node):
-    stuck = os.path.join(node.root, "stuck")
-    with open(stuck, "w") as file:
-        file.write("#!/bin/sh\ntrap '' TERM\nwhile :; do /bin/sleep 1; done\n")
-    os.chmod(stuck, 0o755)
+    node.write_settings("enable = on\n")
     for name in ("cat", "stat"):
-        node.write_settings("enable = on\n")
-        path = os.path.realpath(shutil.which(name))
-        begin = time.monotonic()
-        slurm = node.task(Job(), mounted("mount --bind %s %s" % (stuck, path), ALICE))
+        with node.hanging(name) as mount:
+            slurm = node.task(Job(), mounted(mount, ALICE))
         assert "LD_PRELOAD" not in slurm.environment, name
-        assert time.monotonic() - begin > 4, "nothing hung"
 
 
 def test_killed_while_it_speaks(node):

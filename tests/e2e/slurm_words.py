@@ -4,6 +4,7 @@
 import os
 
 import scenes
+import support
 from slurm_admin import Home
 from slurm_node import ALICE, BOB, Job, mounted
 
@@ -16,9 +17,7 @@ class Logs:
     def __init__(self, node):
         self.node, self.path = node, os.path.join(node.root, "log")
         stand_in = os.path.join(node.root, "logger")
-        with open(stand_in, "w", encoding="utf-8") as file:
-            file.write("#!/bin/sh\nfor last; do :; done\nprintf '%%s\\n' \"$last\" >> %s\n" % self.path)
-        os.chmod(stand_in, 0o755)
+        support.write(stand_in, "#!/bin/sh\nfor last; do :; done\nprintf '%%s\\n' \"$last\" >> %s\n" % self.path, 0o755)
         self.mount = "mount --bind %s /usr/bin/logger" % stand_in
 
     def of(self, script, job=None, settings="", mounts="true", **environment):
@@ -26,8 +25,7 @@ class Logs:
         self.node.write_settings(settings)
         open(self.path, "w").close()
         self.node.administer(script, job or Job(), mounted("%s && %s" % (self.mount, mounts)), **environment)
-        with open(self.path, encoding="utf-8") as file:
-            lines = file.read()
+        lines = support.read(self.path)
         scenes.note(lines)
         return lines.splitlines()
 

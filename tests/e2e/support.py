@@ -81,10 +81,19 @@ def read(path, mode="r"):
         return file.read()
 
 
-def write(path, content):
-    """A file with this @content, text or bytes."""
+def write(path, content, mode=None):
+    """A file with this @content, text or bytes, and perhaps this @mode."""
     with open(path, "wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
+    if mode is not None:
+        os.chmod(path, mode)
+
+
+def overwrite(path, at, data):
+    """Other bytes in a file from @at on."""
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(data)
 
 
 def settle(path):
@@ -230,11 +239,11 @@ class Group:
 
     def keep_until(self, time):
         """The ring is kept until that @time of the boot's clock, in ns; returns until when it was."""
-        with open(self.leftovers("ring")[0], "r+b") as ring:
+        path = self.leftovers("ring")[0]
+        with open(path, "rb") as ring:
             ring.seek(KEPT_UNTIL)
             before, = struct.unpack("<Q", ring.read(8))
-            ring.seek(KEPT_UNTIL)
-            ring.write(struct.pack("<Q", time))
+        overwrite(path, KEPT_UNTIL, struct.pack("<Q", time))
         return before
 
     def expire(self):

@@ -120,9 +120,7 @@ def age(paths):
 def leave_to_gc(group, stays=True):
     """What the group leaves @stays until `tsrun gc`: jobs of other tests start and end meanwhile,
     and take along what nobody uses or keeps."""
-    with open(path(group, "ring"), "r+b") as ring:
-        ring.seek(support.KEPT_UNTIL)
-        ring.write(struct.pack("<Q", 1 << 63 if stays else 0))
+    support.overwrite(path(group, "ring"), support.KEPT_UNTIL, struct.pack("<Q", 1 << 63 if stays else 0))
 
 
 @contextlib.contextmanager

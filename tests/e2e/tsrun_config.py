@@ -20,8 +20,7 @@ def write(directory, text, name="tsshim.conf"):
     place = os.path.join(directory, "tsshim")
     os.makedirs(place, exist_ok=True)
     path = os.path.join(place, name)
-    support.write(path, text if isinstance(text, bytes) else text.encode())
-    os.chmod(path, 0o644)
+    support.write(path, text, 0o644)
     return path
 
 

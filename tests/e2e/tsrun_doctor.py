@@ -109,18 +109,13 @@ def test_library_that_is_none(directory):
 def test_library_of_another_layout(directory):
     needs_libelf()
     program, library = installation(directory)
-    with open(library, "r+b") as file:
-        data = file.read()
-        mark = b"\x08\0\0\0\x18\0\0\0\x01\0\0\0tsshim\0\0"
-        assert data.count(mark) == 1
-        file.seek(data.index(mark) + len(mark))
-        file.write((99).to_bytes(4, "little"))
+    data, mark = support.read(library, "rb"), b"\x08\0\0\0\x18\0\0\0\x01\0\0\0tsshim\0\0"
+    assert data.count(mark) == 1
+    support.overwrite(library, data.index(mark) + len(mark), (99).to_bytes(4, "little"))
     found = doctor(program=program, status=1)
     fix = says(found["library"], "fail", "has layout 99 in shared memory, tsrun has ")
     assert fix == "install library and tsrun together"
-    with open(library, "r+b") as file:
-        file.seek(data.index(mark) + 8)
-        file.write(b"\2")  # of no kind that is known
+    support.overwrite(library, data.index(mark) + 8, b"\2")  # of no kind that is known
     says(doctor(program=program)["library"], "warn", "does not say of which version")
 
 
@@ -343,9 +338,7 @@ int main(int argc, char **argv) {
 
 def script(directory, name, first_line):
     path = os.path.join(directory, name)
-    with open(path, "w") as file:
-        file.write("#!%s\n" % first_line)
-    os.chmod(path, 0o755)
+    support.write(path, "#!%s\n" % first_line, 0o755)
     return path
 
 

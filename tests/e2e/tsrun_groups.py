@@ -25,8 +25,7 @@ def die(group):
 
 
 def write_object(group, suffix, data):
-    support.write(path(group, suffix), data)
-    os.chmod(path(group, suffix), 0o600)
+    support.write(path(group, suffix), data, 0o600)
 
 
 def damage(group, suffix, offset=16):
@@ -190,9 +189,7 @@ def test_garbage_in_the_tables(group):
         die(group)
         # Behind the header of the one; the words of the other's that change, members, segments, entries.
         for suffix, begin, size in (("ledger", 128, 65536 - 128), ("ring", 384, 1 << 18)):
-            with open(path(group, suffix), "r+b") as file:
-                file.seek(begin)
-                file.write(noise.randbytes(size))
+            support.overwrite(path(group, suffix), begin, noise.randbytes(size))
         data = stats(group)
         assert len(data["datasets"]) <= 32 and len(data["jobs"]) <= 56
         assert data["ring"]["used"] <= data["ring"]["capacity"]

@@ -85,8 +85,7 @@ def test_missing_and_damaged_library(directory):
     program, prefix = install(directory)
     library = preloaded(program)
     if HAS_LIBELF:  # without it, only the place is checked
-        with open(library, "r+b") as f:
-            f.write(b"garbage")
+        support.overwrite(library, 0, b"garbage")
         expect(tsrun("true", program=program), 125, "cannot use the library '%s': " % library)
     os.unlink(library)
     result = tsrun("true", program=program)

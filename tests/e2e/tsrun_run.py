@@ -30,8 +30,7 @@ def test_exit_status_is_the_commands_own():
 def test_commands_that_cannot_be_run(directory):
     data, script = (os.path.join(directory, name) for name in ("data", "script"))
     support.write(data, "no program")
-    support.write(script, "#!/no/such/interpreter\n")
-    os.chmod(script, 0o755)
+    support.write(script, "#!/no/such/interpreter\n", 0o755)
     for path, status, said in ((data, 126, "tsrun: cannot run '%s': Permission denied" % data),
                                (directory, 126, "Permission denied"),
                                ("no-such-command-here", 127, "tsrun: cannot run 'no-such-command-here'"),
@@ -236,9 +235,7 @@ def test_static_command_is_warned_of(directory):
     # Found along PATH, and through a script, it is the same program.
     expect(tsrun("static", env={"PATH": directory + ":" + os.environ["PATH"]}), 7, "is statically linked")
     script = os.path.join(directory, "script")
-    with open(script, "w") as f:
-        f.write("#!%s\n" % path)
-    os.chmod(script, 0o755)
+    support.write(script, "#!%s\n" % path, 0o755)
     expect(tsrun(script), 7, "'%s' is statically linked" % script)
     expect(tsrun("--", judged(directory, "dynamic", PROGRAM)), 7)
     expect(tsrun("--", judged(directory, "static-pie", PROGRAM, "-static-pie")), 7, "is statically linked")
@@ -285,9 +282,7 @@ def test_program_with_sanitizer_runs_without_the_library(directory):
 
 def test_foreign_machine_is_warned_of(directory):
     path = judged(directory, "foreign", PROGRAM)
-    with open(path, "r+b") as f:
-        f.seek(18)  # e_machine
-        f.write((0x1234).to_bytes(2, "little"))
+    support.overwrite(path, 18, b"\x34\x12")  # e_machine
     # What then happens is the kernel's and execvp's business, as without tsrun.
     result = tsrun(path)
     assert "is made for another kind of machine than tsrun" in result.stderr, result.stderr

@@ -5,7 +5,6 @@ import fcntl
 import os
 import resource
 import shutil
-import struct
 import subprocess
 
 import support
@@ -58,7 +57,8 @@ def test_libraries_that_are_none(directory):
     for name, harm, words in (
             ("object", lambda path: compile_c(directory, "object", "int object;", "-c") and shutil.copy(
                 os.path.join(directory, "object"), path), "it is no shared library"),
-            ("machine", other_machine, "it is made for another kind of machine than tsrun"),
+            ("machine", lambda path: support.overwrite(path, 18, b"\x7a\x7a"),  # e_machine
+             "it is made for another kind of machine than tsrun"),
             ("text", lambda path: open(path, "w").write("text" * 100), "it is no ELF file")):
         program, library = installation(os.path.join(directory, "of-" + name))
         harm(library)
@@ -66,12 +66,6 @@ def test_libraries_that_are_none(directory):
         assert says(found["library"], "fail", words) == "reinstall tsshim"
         expect(tsrun("--", "true", program=program), 125, "cannot use the library '%s': %s\nhint: reinstall" % (library, words))
     expect(tsrun("--", "true"), 0)
-
-
-def other_machine(path):
-    with open(path, "r+b") as file:
-        file.seek(18)  # e_machine
-        file.write(struct.pack("<H", 0x7a7a))
 
 
 def test_libraries_that_cannot_be_loaded(directory):
