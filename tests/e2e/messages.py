@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import threading
 
+import pytest
 import support
 from support import Group
 
@@ -125,18 +126,16 @@ def test_the_option_that_keeps_jobs_apart_is_named():
             assert "other names" not in line, line
 
 
-def test_an_option_that_data_sets_which_are_iterated_over_hold_is_named():
-    with pictures() as path, two(path, ["walked=a"], ["walked=b"], TSSHIM_ALIGN="7") as (_, one, other):
-        for job, values in ((one, "'a', 'b'"), (other, "'b', 'a'")):
+@pytest.mark.parametrize("word, values, kind, differ", [
+    # Of data sets which are iterated over, and deep in an object.
+    ("walked", "ab", "Walked", "options.run ('%s', '%s'; used by __iter__)"),
+    ("many", "12", "Photos", "options.inner.inner.rate (%s.0, %s.0)")])
+def test_what_differs_in_what_data_sets_hold_is_named(word, values, kind, differ):
+    with pictures() as path, two(path, *([word + "=" + value] for value in values), TSSHIM_ALIGN="7") as (_, *jobs):
+        for job, order in zip(jobs, (values, values[::-1])):
             line, = job.end()
-            assert re.search(APART.replace("Photos", "Walked") % re.escape("options.run (%s; used by __iter__)" % values), line), line
+            assert re.search(APART.replace("Photos", kind) % re.escape(differ % tuple(order)), line), line
             assert "the same options in both, or --ignore" in line, line
-
-
-def test_what_differs_deep_in_an_object_is_named():
-    with pictures() as path, two(path, ["many=1"], ["many=2"], TSSHIM_ALIGN="7") as (_, _, other):
-        line, = other.end()
-        assert re.search(APART % re.escape("options.inner.inner.rate (2.0, 1.0)"), line), line
 
 
 def test_the_file_that_keeps_samples_from_others_is_named():

@@ -42,13 +42,13 @@ class Skip(Exception):
 
 
 def wait_until(condition, what, guard=120):
-    """Return when @condition() holds, and its value; @what fails when that never comes."""
+    """Return when @condition() holds, and its value; @what, or what it tells then, fails when that never comes."""
     end = time.monotonic() + guard
     while True:
         found = condition()
         if found:
             return found
-        assert time.monotonic() < end, "never: " + what
+        assert time.monotonic() < end, "never: %s" % (what() if callable(what) else what,)
         time.sleep(0.01)
 
 
@@ -124,14 +124,22 @@ def free_port():
             return port
 
 
+def installed(feature, variable, *parts):
+    """What scripts/deps has installed, to which that variable leads; Skip of this @feature where it has not."""
+    path = os.path.join(os.environ.get("TSSHIM_TEST_" + variable, ""), *parts)
+    if not os.path.isabs(path) or not os.path.exists(path):
+        raise Skip(feature, "%s is not installed (scripts/deps)" % (path or variable))
+    return path
+
+
+def pypi_python():
+    """The interpreter with PyPI's torch."""
+    return installed("pypi", "PYPI_PYTHON")
+
+
 def torch_python():
     """The interpreter whose torch is tested: Debian's, or with TSSHIM_TEST_TORCH=pypi PyPI's."""
-    if os.environ.get("TSSHIM_TEST_TORCH", "debian") == "debian":
-        return PYTHON
-    python = os.environ.get("TSSHIM_TEST_PYPI_PYTHON", "")
-    if not os.path.exists(python):
-        raise Skip("pypi", "torch from PyPI is not installed (scripts/deps pypi)")
-    return python
+    return PYTHON if os.environ.get("TSSHIM_TEST_TORCH", "debian") == "debian" else pypi_python()
 
 
 def has_modules(python, *names):
@@ -276,6 +284,13 @@ class Group:
         return sum(dataset["pixels"][counter] if "pixels" in dataset
                    else dataset["kinds"]["pixels"][counter]
                    for dataset in self.statistics().get("datasets", []))
+
+    def staged(self):
+        """(files fetched, opens that were given a copy, {why files were not staged: how often})"""
+        said = self.statistics()
+        rows = [row.get("kinds", row)["bytes"] for row in said.get("datasets", [])]
+        return (sum(row["produced"] for row in rows), sum(row["shared"] for row in rows),
+                {k: v for k, v in said.get("passed", {}).items() if k.startswith("stage") and v})
 
     def gc(self):
         """What a user does after a crash."""
