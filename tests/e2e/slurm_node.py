@@ -6,7 +6,6 @@ src/plugins/prep/script/prep_script_slurmd.c of 26.05, and task.c of 22.05, whic
 the standard error of a task prolog and read its output in pieces.
 """
 
-import atexit
 import contextlib
 import fnmatch
 import itertools
@@ -90,8 +89,7 @@ class Node:
     @staticmethod
     def install():
         """What `meson install` makes, without the directories above the prefix."""
-        stage = tempfile.mkdtemp(prefix="tsshim-slurm-")
-        atexit.register(shutil.rmtree, stage)
+        stage = support.lasting(prefix="tsshim-slurm-")
         tsrun = support.install(stage)
         Node.installed = os.path.join(stage, "prefix")
         os.rename(os.path.dirname(os.path.dirname(tsrun)), Node.installed)

@@ -168,7 +168,7 @@ def pictures_are_alike(command, what, preload=support.TEST_LIBRARY):
         assert fetched > 0 and shared > fetched, (what, fetched, shared, reasons(group))
 
 
-@pytest.mark.parametrize("recipe", """os_fork subprocess_run pool_spawn posix_spawn close_everything threads
+@pytest.mark.parametrize("recipe", """os_fork subprocess_run pool:spawn posix_spawn close_everything threads
     daemon exec_from_thread exit_status""".split())
 def test_recipes_of_processes_child(recipe):
     """Their files are staged now."""

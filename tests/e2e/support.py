@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """What the end-to-end tests share: running programs without and with the library."""
 
+import atexit
 import contextlib
 import glob
 import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import struct
@@ -73,6 +75,39 @@ def make_data(name, make):
             except OSError:  # another test was faster
                 assert os.path.exists(path)
     return path
+
+
+def lasting(**more):
+    """A directory that goes with this process."""
+    path = tempfile.mkdtemp(**more)
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+class Data:
+    """What make_data() keeps under that name."""
+
+    def __init__(self, name, fill):
+        self.name, self.fill, self.path = name, fill, os.path.join(BUILD, "tests", "e2e", name)
+
+    def make(self):
+        make_data(self.name, self.fill)
+
+    def settle(self):
+        """Wait until the library takes the files for finished."""
+        settle(self.path)
+
+
+def photographs(paths):
+    """JPEG pictures of noise, each a few hundred pixels wide, the same in each run."""
+    import numpy
+    import PIL.Image
+    generator = numpy.random.RandomState(0)
+    for path in paths:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        small = generator.randint(0, 256, (30, 40, 3)).astype(numpy.uint8)
+        PIL.Image.fromarray(small).resize((500, 375), PIL.Image.BICUBIC).save(path, quality=90)
+    return generator
 
 
 def read(path, mode="r"):
