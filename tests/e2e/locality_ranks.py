@@ -197,12 +197,9 @@ def test_a_group_of_other_ranks():
     assert job.said == [] and job.passed == [iteration.REASON]
 
 
-def test_orders_that_are_aligned():
-    native.settings.aligned = True
-    try:
-        _, _, job = both(lambda: distributed(256, 8))
-    finally:
-        native.settings.aligned = False
+def test_orders_that_are_aligned(monkeypatch):
+    monkeypatch.setattr(native.settings, "aligned", True)
+    _, _, job = both(lambda: distributed(256, 8))
     assert job.said == ["no locality: loader over range: the order is that of --align"]
     assert job.passed == [iteration.REASON] * 3 * RANKS
 

@@ -65,10 +65,7 @@ def test_errors_of_ours_in_free_order():
 
 def test_all_is_in_use_with_each_torch():
     """Where a release has renamed something, ours stands aside without a word."""
-    pypi = os.environ.get("TSSHIM_TEST_PYPI_PYTHON", "")
-    if not os.path.exists(pypi):
-        raise support.Skip("pypi", "torch from PyPI is not installed (scripts/deps pypi)")
-    for python in support.PYTHON, pypi:
+    for python in support.PYTHON, support.pypi_python():
         with Group(TSSHIM_ALIGN="7") as group:
             done = run([python, JOB], group.environment())
         assert done.status == 0, done.errors
@@ -117,9 +114,7 @@ def test_releases_that_lack_the_names_that_we_know_them_by():
 
 @support.whole
 def test_torchs_warnings_name_the_line_that_they_name_without_us():
-    python = os.environ.get("TSSHIM_TEST_PYPI_PYTHON", "")
-    if not os.path.exists(python):
-        raise support.Skip("pypi", "torch from PyPI is not installed (scripts/deps pypi)")
+    python = support.pypi_python()
     plain = run([python, WARNINGS], support.plain_environment())
     assert plain.status == 0, plain.errors
     places = json.loads(plain.output)
