@@ -4,9 +4,7 @@
 the environment, as torchrun leaves it; the store by which a process group meets is a dictionary.
 """
 
-import os
 import random
-import sys
 
 import support
 
@@ -20,7 +18,7 @@ from tsshim_torch.locality import assignment, iteration, samplers  # noqa: E402
 from locality_common import (NODES, RANKS, Job, Plain, Store, both, check, check_same_batches,  # noqa: E402
                              distributed, epochs, loader, tell)
 
-sys.path.insert(0, os.path.join(support.HERE, "..", "..", "bench"))
+support.search("bench")
 from tsbench.scaling_model import moved_closed  # noqa: E402
 
 

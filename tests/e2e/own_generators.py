@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Generators of a data set's own: seeded where their state lies, to the state that they then tell."""
 
-import os
 import random
 import struct
-import sys
 
 import support
 
@@ -14,7 +12,7 @@ import numpy  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
-sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
+support.search("hooks", "torch", "python")
 from tsshim_torch import native  # noqa: E402
 from tsshim_torch.sharing.item import generators, private, seeding  # noqa: E402
 

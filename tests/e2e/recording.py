@@ -3,13 +3,12 @@
 
 import os
 import re
-import sys
 import tempfile
 
 import pytest
 import support
 
-sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
+support.search("hooks", "torch", "python")
 from tsshim_torch.sharing.order import recording  # noqa: E402
 
 SEED, NAME, OTHER = 7, b"a loader's name.", b"another loader's"

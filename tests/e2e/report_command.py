@@ -2,7 +2,6 @@
 """tsrun report: the command, and the file that is written."""
 
 import contextlib
-import json
 import os
 import re
 import shutil

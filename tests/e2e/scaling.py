@@ -5,12 +5,10 @@ and against each other.  No library, no torch.
 """
 
 import math
-import os
-import sys
 
 import support
 
-sys.path.insert(0, os.path.join(support.HERE, "..", "..", "bench"))
+support.search("bench")
 from tsbench import scaling_model as model  # noqa: E402
 
 IMAGENET = 1_281_167

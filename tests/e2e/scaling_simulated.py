@@ -4,12 +4,10 @@ The simulation of many nodes (bench/tsbench/scaling_simulate.py): nothing is los
 nobody holds more than there is room for, and time is that of the equations where they hold.
 """
 
-import os
-import sys
 
 import support
 
-sys.path.insert(0, os.path.join(support.HERE, "..", "..", "bench"))
+support.search("bench")
 import numpy  # noqa: E402
 from tsbench import scaling_cluster as clusters  # noqa: E402
 from tsbench import scaling_model as model  # noqa: E402

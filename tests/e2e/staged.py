@@ -6,7 +6,6 @@ import glob
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -15,7 +14,7 @@ import pytest
 import support
 from support import HERE, PYTHON, Group, equal, run, start
 
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "storage"))
+support.search("tests", "storage")
 import mounted  # noqa: E402
 
 CHILD, CALLS = (os.path.join(HERE, name) for name in ("staged_child.py", "staged_calls_child.py"))
@@ -127,32 +126,12 @@ def test_recipes_of_staged_calls_child(recipe, settings):
     alike(recipe, prepare=prepare, child=CALLS, **settings)
 
 
-MAKERS = {
-    "numpy_arrays": "import numpy; a = numpy.arange(60000).reshape(300, 200);"
-                    "numpy.save('array.npy', a); numpy.savez('arrays.npz', a=a, b=a * 2)",
-    "hdf5": "import h5py, numpy; f = h5py.File('data.h5', 'w');"
-            "f['x'] = numpy.arange(60000).reshape(300, 200)",
-    "pillow": "from PIL import Image; import random;"
-              "Image.frombytes('RGB', (90, 70), random.Random(1).randbytes(18900))"
-              ".save('a.png')",
-    "torch_file": "import torch; torch.save({'x': torch.arange(30000)}, 'tensor.pt')",
-}
-
-
-@pytest.mark.parametrize("recipe, module", [
-    ("numpy_arrays", "numpy"), ("hdf5", "h5py"), ("pillow", "PIL"), ("torch_file", "torch")])
-def test_recipes_with_modules(recipe, module):
-    """They need that @module of Debian's Python, and files that it makes."""
-    if not support.has_modules(PYTHON, module):
-        raise support.Skip(module, "not installed for " + PYTHON)
-    alike(recipe, prepare=lambda root: subprocess.run([PYTHON, "-c", MAKERS[recipe]], cwd=root, check=True))
-
-
-def at_once(reference, group, count, root, what):
-    """So many jobs read the files of @root at the same time."""
-    started = [job(group, "read", root) for _ in range(count)]
-    for process in started:
-        equal(reference, support.finish(process), what)
+def test_files_of_torch():
+    """Those of other libraries: staged_programs.py."""
+    if not support.has_modules(PYTHON, "torch"):
+        raise support.Skip("torch", "not installed for " + PYTHON)
+    code = "import torch; torch.save({'x': torch.arange(30000)}, 'tensor.pt')"
+    alike("torch_file", prepare=lambda root: subprocess.run([PYTHON, "-c", code], cwd=root, check=True))
 
 
 def pictures_are_alike(command, what, preload=support.TEST_LIBRARY):
@@ -221,15 +200,6 @@ def test_links_beside_files_that_are_none_of_ours():
             assert fetched == 1 and shared >= 3, (fetched, shared, reasons(group))
 
 
-def test_four_processes_fetch_each_file_once():
-    with one_group() as (group, root):
-        reference = run([PYTHON, CHILD, "read", root])
-        for _ in range(2):
-            at_once(reference, group, 4, root, "read by four")
-        assert counts(group) == (8, 7 * 8), (counts(group), reasons(group))
-        assert reasons(group) == {}, reasons(group)
-
-
 def test_capacity():
     """What does not fit is read where it lies, and what is there stays."""
     with one_group(TSSHIM_STAGE_SIZE="440K") as (group, root):
@@ -272,10 +242,12 @@ def test_auto_copies_what_lies_on_slow_storage():
         reference = run([PYTHON, CHILD, "read", storage.path])
         for most in (sum(40000 + i for i in range(8)), 0):
             before = storage.counts()["bytes_read"]
-            at_once(reference, group, 4, storage.path, "slow storage")
+            started = [job(group, "read", storage.path) for _ in range(4)]
+            for process in started:
+                equal(reference, support.finish(process), "slow storage")
             took = storage.counts()["bytes_read"] - before
             assert took <= most, (took, most, counts(group), reasons(group))
-        assert counts(group) == (8, 7 * 8), (counts(group), reasons(group))
+        assert group.staged() == (8, 7 * 8, {}), group.staged()
 
 
 def test_a_lone_job_asks_slow_storage_for_nothing_more():

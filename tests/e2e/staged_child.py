@@ -273,32 +273,6 @@ def few_descriptors():
         say(errno.errorcode[error.errno])
 
 
-def numpy_arrays():
-    import numpy
-    say(digest(numpy.fromfile(path("f3"), dtype="u1")))
-    say(digest(numpy.fromfile(path("f3"), dtype="u1", count=100, offset=50)))
-    for mode in (None, "r", "c"):
-        array_ = numpy.load(path("array.npy"), mmap_mode=mode)
-        say(array_.shape, digest(array_.tobytes()))
-    with numpy.load(path("arrays.npz")) as arrays:
-        say(sorted(arrays), digest(arrays["b"].tobytes()))
-    say(digest(numpy.memmap(path("f4"), mode="r")))
-
-
-def hdf5():
-    import h5py
-    for _ in range(2):
-        with h5py.File(path("data.h5"), "r") as file:
-            say(digest(file["x"][:].tobytes()), digest(file["x"][10:20, 3].tobytes()))
-
-
-def pillow():
-    from PIL import Image
-    for name in sorted(n for n in os.listdir(ROOT) if n.endswith(".png")):
-        with Image.open(path(name)) as image:
-            say(name, digest(image.convert("RGB").tobytes()))
-
-
 def torch_file():
     import torch
     say(digest(torch.load(path("tensor.pt"))["x"].numpy().tobytes()))

@@ -7,7 +7,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import tarfile
 import tempfile
 import time
@@ -17,7 +16,7 @@ import pytest
 import support
 from support import HERE, PYTHON, Group, equal, run, start, wait_until
 
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "storage"))
+support.search("tests", "storage")
 import mounted  # noqa: E402
 
 CHILD = os.path.join(HERE, "staged_large_child.py")

@@ -10,7 +10,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 import zipfile
 
@@ -19,7 +18,7 @@ import pytest
 import support
 from support import HERE, PYTHON, Group, equal, run
 
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "storage"))
+support.search("tests", "storage")
 import mounted  # noqa: E402
 
 CHILD = os.path.join(HERE, "staged_readers.py")

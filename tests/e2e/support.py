@@ -35,6 +35,12 @@ KEPT_UNTIL = 392  # struct ts_ring_header, kept_until_ns
 TIMEOUT = 300  # seconds: nothing here takes a tenth of it; more means that it hangs
 
 
+def search(*folder):
+    """Find modules in this folder of the repository, too; its path."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), *folder))
+    return sys.path[0]
+
+
 class Skip(Exception):
     """This cannot be tested here; @feature is the word that TSSHIM_TEST_MAY_SKIP knows."""
 

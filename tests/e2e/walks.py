@@ -15,9 +15,8 @@ import zipfile
 import numpy
 import support
 
-PACKAGE = os.path.join(support.HERE, "..", "..", "hooks", "torch", "python")
+PACKAGE = support.search("hooks", "torch", "python")
 JOB = os.path.join(support.HERE, "walks_job.py")
-sys.path.insert(0, PACKAGE)
 from tsshim_torch import clock  # noqa: E402
 from tsshim_torch.fingerprint import classes, datasets, environment, library, walk  # noqa: E402
 
