@@ -219,17 +219,16 @@ def test_a_stderr_that_takes_nothing(group):
             resource.RLIMIT_FSIZE, (0, 0))) == 0
 
 
-def test_ends_that_say_nothing():
+def test_ends_that_say_nothing(group):
     """By a signal, or without a word to libraries; the status is the program's."""
     code = ("import os, signal, sys; from PIL import Image; Image.open(%r).load(); sys.stdout.flush(); "
             % pictures()[0])
-    with Group() as group:
-        for end, status, says in (("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, ""), ("os._exit(3)", 3, ""),
-                                  ("os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT, None),
-                                  ("sys.exit(4)", 4, ALONE + TELLS % group.name)):
-            done = run([TSRUN, "--", support.PYTHON, "-c", code + end], environment(group))
-            assert done.status == status, done.errors
-            assert done.errors == says if says is not None else "tsshim" not in done.errors, done.errors  # Python's own
+    for end, status, says in (("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, ""), ("os._exit(3)", 3, ""),
+                              ("os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT, None),
+                              ("sys.exit(4)", 4, ALONE + TELLS % group.name)):
+        done = run([TSRUN, "--", support.PYTHON, "-c", code + end], environment(group))
+        assert done.status == status, done.errors
+        assert done.errors == says if says is not None else "tsshim" not in done.errors, done.errors  # Python's own
 
 
 def test_who_outlives_tsrun_says_nothing():

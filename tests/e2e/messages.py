@@ -238,23 +238,22 @@ def test_refused_samples_come_before_images():
             assert re.search(r"; \d+ of \d+ images taken from", line), line
 
 
-def test_a_job_that_met_nothing_is_told_so_once():
+def test_a_job_that_met_nothing_is_told_so_once(directory):
     """Without tsrun; the clock of the test library says that each job was long."""
-    with tempfile.TemporaryDirectory() as path:
-        with Group(support.TEST_LIBRARY, TSSHIM_TEST_LONG_JOB="1") as group:
-            line, = Job(group, path, "idle=1").end()
-            assert line.startswith(NOTHING), line
-            assert Job(group, path, "idle=1", TSSHIM_QUIET="1").end() == []
-            # What it runs is silent: other programs, and a trainer below a trainer.
-            code = ("import subprocess, sys, torch; "
-                    "[subprocess.run(words, check=True, stdout=subprocess.DEVNULL) for words in "
-                    "(['ls', '/'], ['sh', '-c', 'true; true'], [sys.executable, '-c', 'import torch'])]")
-            done = support.run([support.PYTHON, "-c", code], environment(group))
-            assert done.status == 0 and done.errors.count("tsshim: ") == 1, done.errors
-            # No trainer at all.
-            for command in (["ls", "/"], ["sh", "-c", "ls /; true"], [support.PYTHON, "-c", "pass"]):
-                done = support.run(command, environment(group))
-                assert (done.status, done.errors) == (0, ""), (command, done.errors)
-        # A short one, as programs are that ask what torch can do here.
-        with Group() as group:
-            assert Job(group, path, "idle=1").end() == []
+    with Group(support.TEST_LIBRARY, TSSHIM_TEST_LONG_JOB="1") as group:
+        line, = Job(group, directory, "idle=1").end()
+        assert line.startswith(NOTHING), line
+        assert Job(group, directory, "idle=1", TSSHIM_QUIET="1").end() == []
+        # What it runs is silent: other programs, and a trainer below a trainer.
+        code = ("import subprocess, sys, torch; "
+                "[subprocess.run(words, check=True, stdout=subprocess.DEVNULL) for words in "
+                "(['ls', '/'], ['sh', '-c', 'true; true'], [sys.executable, '-c', 'import torch'])]")
+        done = support.run([support.PYTHON, "-c", code], environment(group))
+        assert done.status == 0 and done.errors.count("tsshim: ") == 1, done.errors
+        # No trainer at all.
+        for command in (["ls", "/"], ["sh", "-c", "ls /; true"], [support.PYTHON, "-c", "pass"]):
+            done = support.run(command, environment(group))
+            assert (done.status, done.errors) == (0, ""), (command, done.errors)
+    # A short one, as programs are that ask what torch can do here.
+    with Group() as group:
+        assert Job(group, directory, "idle=1").end() == []

@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import tarfile
-import tempfile
 import zipfile
 
 import questions
@@ -149,15 +148,14 @@ def test_the_version_is_that_of_the_project():
         "Provides-Extra: report", 'Requires-Dist: matplotlib; extra == "report"']
 
 
-def test_it_says_that_it_has_nothing_for_other_nodes():
+def test_it_says_that_it_has_nothing_for_other_nodes(directory):
     """No wheel may ask for the system's OpenSSL."""
     assert not [name for name in unzipped(wheel()) if "peer" in name or "secret" in name]
     tsrun = os.path.join(environment(), "bin", "tsrun")
-    with tempfile.TemporaryDirectory() as directory:
-        env = support.plain_environment(TSSHIM_CLUSTER=directory + "/cluster",
-                                        XDG_RUNTIME_DIR=directory)
-        support.write(directory + "/list", "127.0.0.1:11300\n")
-        done = support.run([tsrun, "cluster", "up", "--nodes", directory + "/list"], env)
+    env = support.plain_environment(TSSHIM_CLUSTER=directory + "/cluster",
+                                    XDG_RUNTIME_DIR=directory)
+    support.write(directory + "/list", "127.0.0.1:11300\n")
+    done = support.run([tsrun, "cluster", "up", "--nodes", directory + "/list"], env)
     assert done.status == 125 and "tsshim-secret: No such file" in done.errors, done.errors
     assert "hint: wheels have no programs for other nodes" in done.errors, done.errors
     said = support.run([tsrun, "doctor"], env).output
@@ -166,7 +164,7 @@ def test_it_says_that_it_has_nothing_for_other_nodes():
 
 
 @support.whole
-def test_pip_builds_the_source_package():
+def test_pip_builds_the_source_package(group):
     """Without a checkout, and to the same files; in half the time without optimization."""
     path = environment("sdist", "--find-links", build_tools(),
                        "--config-settings", "setup-args=-Doptimization=0")
@@ -181,8 +179,7 @@ def test_pip_builds_the_source_package():
                                  check=False).returncode == 0
     assert len(more) == 2 * has_openssl, more
     assert there - more == installed(environment()) - others_notices()
-    with support.Group() as group:
-        assert shares(tsrun, group.name)
+    assert shares(tsrun, group.name)
 
 
 def test_the_source_package_is_what_git_knows():
@@ -318,23 +315,22 @@ def test_what_notices_point_to_is_there():
 
 
 @support.whole
-def test_without_a_notice_there_is_no_wheel():
+def test_without_a_notice_there_is_no_wheel(directory):
     """Here of zlib, which no package is said to have; and of a package that the table lacks."""
     wheel()
-    with tempfile.TemporaryDirectory() as directory:
-        support.write(directory + "/dpkg-query", '#!/bin/sh\ncase $* in --search*/libz.a) exit 1 ;; esac\n'
-                      'exec /usr/bin/dpkg-query "$@"\n', 0o755)
-        done = support.run([os.path.join(ROOT, "scripts", "package"), "-o", directory + "/made",
-                            "wheel"], support.plain_environment(
-                                TSSHIM_TEST_MUST="0", PATH=directory + ":" + os.environ["PATH"]))
-        assert done.status != 0 and not os.listdir(directory + "/made")
-        assert re.search("^error: /.*/libz.a is linked into tsrun and there is no notice of it",
-                         done.errors, re.M), done.errors
-        scripts = shutil.copytree(os.path.join(ROOT, "scripts", "lib"), directory + "/scripts/lib")
-        call("sed", "-i", "/^elfutils/d", scripts + "/notices.tsv")
-        done = support.run([support.PYTHON, scripts + "/notices.py", ROOT + "/build-package",
-                            directory + "/notices"])
-        assert done.status != 0 and re.search("/libelf.a .* elfutils has no row", done.errors)
+    support.write(directory + "/dpkg-query", '#!/bin/sh\ncase $* in --search*/libz.a) exit 1 ;; esac\n'
+                  'exec /usr/bin/dpkg-query "$@"\n', 0o755)
+    done = support.run([os.path.join(ROOT, "scripts", "package"), "-o", directory + "/made",
+                        "wheel"], support.plain_environment(
+                            TSSHIM_TEST_MUST="0", PATH=directory + ":" + os.environ["PATH"]))
+    assert done.status != 0 and not os.listdir(directory + "/made")
+    assert re.search("^error: /.*/libz.a is linked into tsrun and there is no notice of it",
+                     done.errors, re.M), done.errors
+    scripts = shutil.copytree(os.path.join(ROOT, "scripts", "lib"), directory + "/scripts/lib")
+    call("sed", "-i", "/^elfutils/d", scripts + "/notices.tsv")
+    done = support.run([support.PYTHON, scripts + "/notices.py", ROOT + "/build-package",
+                        directory + "/notices"])
+    assert done.status != 0 and re.search("/libelf.a .* elfutils has no row", done.errors)
 
 
 @support.whole

@@ -102,11 +102,10 @@ def test_what_is_in_the_package():
     assert not [name for name in modes if "__pycache__" in name]
 
 
-def test_a_notice_of_what_is_compiled_in():
+def test_a_notice_of_what_is_compiled_in(directory):
     """That is xxHash; its terms as the package that it was taken from has them."""
-    with tempfile.TemporaryDirectory() as directory:
-        call("dpkg-deb", "--extract", made("deb"), directory)
-        ours = support.read(directory + "/usr/share/doc/tsshim/copyright")
+    call("dpkg-deb", "--extract", made("deb"), directory)
+    ours = support.read(directory + "/usr/share/doc/tsshim/copyright")
     theirs = support.read("/usr/share/doc/libxxhash-dev/copyright")
     terms = [re.search(r"^License: BSD-2-clause\n((?: .*\n)+)", text, re.M).group(1)
              for text in (ours, theirs)]

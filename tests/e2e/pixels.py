@@ -73,17 +73,16 @@ def consumer_command(kind, python=PYTHON):
     return lambda order, files: [python, os.path.join(HERE, "consumer.py"), kind, order, *files]
 
 
-def test_the_comparison_notices_a_difference():
+def test_the_comparison_notices_a_difference(directory):
     """One changed byte, one missing picture, another exit status: each must be noticed."""
     files = support.pictures("s_4")
     reference = run(decode_command()("given", files))
-    with tempfile.TemporaryDirectory() as directory:
-        copies = [shutil.copy(path, directory) for path in files]
-        data, middle = support.read(copies[0], "rb"), os.path.getsize(copies[0]) // 2
-        support.overwrite(copies[0], middle, bytes([data[middle] ^ 0x15]))
-        for wrong in (copies, copies[1:], copies + ["/nonexistent"]):
-            with pytest.raises(AssertionError):
-                same_pictures(reference, run(decode_command()("given", wrong)), "self-check")
+    copies = [shutil.copy(path, directory) for path in files]
+    data, middle = support.read(copies[0], "rb"), os.path.getsize(copies[0]) // 2
+    support.overwrite(copies[0], middle, bytes([data[middle] ^ 0x15]))
+    for wrong in (copies, copies[1:], copies + ["/nonexistent"]):
+        with pytest.raises(AssertionError):
+            same_pictures(reference, run(decode_command()("given", wrong)), "self-check")
 
 
 @pytest.mark.parametrize("source, verify", [support.left_unless(
@@ -153,11 +152,10 @@ def test_turbojpeg():
             same_pictures(reference, run([victim("turbo"), *files], group.environment()), "tj")
 
 
-def test_encoders_are_left_alone():
+def test_encoders_are_left_alone(group):
     """jpeg_abort and jpeg_destroy are shared by both kinds of objects."""
     command = [victim("compress"), "30"]
-    with Group() as group:
-        support.equal(run(command), run(command, group.environment()), "compress")
+    support.equal(run(command), run(command, group.environment()), "compress")
 
 
 def rename(path, data):

@@ -4,7 +4,6 @@
 import glob
 import os
 import subprocess
-import tempfile
 
 import pytest
 
@@ -95,17 +94,16 @@ def test_static_children():
     alike([busybox, "sh", "-c", "echo static; exec %s seq 3" % busybox], "busybox")
 
 
-def test_static_victim():
+def test_static_victim(directory):
     """A victim with libjpeg inside cannot be reached, and is unharmed."""
     sources = [os.path.join(HERE, "..", "victims", name + ".c")
                for name in ("decode", "sources", "victim")]
-    with tempfile.TemporaryDirectory() as directory:
-        program = os.path.join(directory, "static")
-        made = subprocess.run(["cc", "-D_GNU_SOURCE", "-static", "-o", program, *sources,
-                               "-ljpeg"], stderr=subprocess.PIPE)
-        if made.returncode != 0:
-            raise support.Skip("static", "cannot link statically to libjpeg")
-        alike([program, *some_pictures()], "static")
+    program = os.path.join(directory, "static")
+    made = subprocess.run(["cc", "-D_GNU_SOURCE", "-static", "-o", program, *sources,
+                           "-ljpeg"], stderr=subprocess.PIPE)
+    if made.returncode != 0:
+        raise support.Skip("static", "cannot link statically to libjpeg")
+    alike([program, *some_pictures()], "static")
 
 
 def test_summary_of_what_a_script_starts():

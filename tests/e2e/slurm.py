@@ -51,26 +51,25 @@ def test_jobs_of_different_users_do_not(node):
             assert state.st_uid == user and state.st_mode & 0o77 == 0, name
 
 
-def test_who_shares_can_be_chosen():
+def test_who_shares_can_be_chosen(node):
     def group(job, **more):
         return node.task(job, **more).environment["TSSHIM_GROUP"]
 
-    with Node() as node:
-        first, second, third = Job(), Job(array=77), Job(array=77)
-        assert group(first) == group(second) == "slurm"
-        assert group(first, TSSHIM_SLURM="job") == "slurm-j%d" % first.number
-        assert group(first, TSSHIM_SLURM="array") == "slurm-j%d" % first.number
-        assert group(second, TSSHIM_SLURM="array") == "slurm-a77"
-        node.write_settings("group = array # of a job array\n")
-        assert group(first) == "slurm-j%d" % first.number
-        assert group(second) == group(third) == "slurm-a77"
-        assert group(second, TSSHIM_SLURM="user") == "slurm"
-        # A name of the user's own stays; one that an outer job was given does not.
-        assert group(second, TSSHIM_GROUP="sweep") == "sweep"
-        assert group(second, TSSHIM_GROUP="slurm-j12") == "slurm-a77"
-        assert group(second, TSSHIM_GROUP="slurm-jmine") == "slurm-jmine"
-        del second.own["SLURM_ARRAY_JOB_ID"], second.own["SLURM_JOB_ID"]
-        assert group(second) == "slurm"
+    first, second, third = Job(), Job(array=77), Job(array=77)
+    assert group(first) == group(second) == "slurm"
+    assert group(first, TSSHIM_SLURM="job") == "slurm-j%d" % first.number
+    assert group(first, TSSHIM_SLURM="array") == "slurm-j%d" % first.number
+    assert group(second, TSSHIM_SLURM="array") == "slurm-a77"
+    node.write_settings("group = array # of a job array\n")
+    assert group(first) == "slurm-j%d" % first.number
+    assert group(second) == group(third) == "slurm-a77"
+    assert group(second, TSSHIM_SLURM="user") == "slurm"
+    # A name of the user's own stays; one that an outer job was given does not.
+    assert group(second, TSSHIM_GROUP="sweep") == "sweep"
+    assert group(second, TSSHIM_GROUP="slurm-j12") == "slurm-a77"
+    assert group(second, TSSHIM_GROUP="slurm-jmine") == "slurm-jmine"
+    del second.own["SLURM_ARRAY_JOB_ID"], second.own["SLURM_JOB_ID"]
+    assert group(second) == "slurm"
 
 
 def test_existing_preloads_are_kept_and_ours_comes_once(node):
@@ -208,7 +207,7 @@ def test_settings_of_the_administrator(node):
         assert not os.path.exists(mark), line
 
 
-def test_settings_that_others_can_write_are_not_used():
+def test_settings_that_others_can_write_are_not_used(node):
     def check(harm, undo):
         node.write_settings("ring = 8G\n")
         assert "TSSHIM_RING" in node.task(Job()).environment
@@ -216,19 +215,18 @@ def test_settings_that_others_can_write_are_not_used():
         nothing(node, Job())
         undo()
 
-    with Node() as node:
-        file, place = node.settings, os.path.dirname(node.settings)
-        for mode in (0o664, 0o646, 0o666):
-            check(lambda mode=mode: os.chmod(file, mode), lambda: None)
-        check(lambda: os.chown(file, BOB, 0), lambda: os.chown(file, 0, 0))
-        check(lambda: os.chmod(place, 0o777), lambda: os.chmod(place, 0o755))
-        check(lambda: os.chown(place, BOB, 0), lambda: os.chown(place, 0, 0))
-        # Cannot be read, or would not answer.
-        check(lambda: os.chmod(file, 0o600), lambda: None)
-        check(lambda: (os.unlink(file), os.mkfifo(file, 0o644)), lambda: os.unlink(file))
-        check(lambda: (os.unlink(file), os.mkdir(file, 0o755)), lambda: os.rmdir(file))
-        check(lambda: (os.unlink(file), os.symlink("/gone", file)), lambda: os.unlink(file))
-        check(lambda: (os.unlink(file), os.symlink("/dev/zero", file)), lambda: os.unlink(file))
+    file, place = node.settings, os.path.dirname(node.settings)
+    for mode in (0o664, 0o646, 0o666):
+        check(lambda mode=mode: os.chmod(file, mode), lambda: None)
+    check(lambda: os.chown(file, BOB, 0), lambda: os.chown(file, 0, 0))
+    check(lambda: os.chmod(place, 0o777), lambda: os.chmod(place, 0o755))
+    check(lambda: os.chown(place, BOB, 0), lambda: os.chown(place, 0, 0))
+    # Cannot be read, or would not answer.
+    check(lambda: os.chmod(file, 0o600), lambda: None)
+    check(lambda: (os.unlink(file), os.mkfifo(file, 0o644)), lambda: os.unlink(file))
+    check(lambda: (os.unlink(file), os.mkdir(file, 0o755)), lambda: os.rmdir(file))
+    check(lambda: (os.unlink(file), os.symlink("/gone", file)), lambda: os.unlink(file))
+    check(lambda: (os.unlink(file), os.symlink("/dev/zero", file)), lambda: os.unlink(file))
 
 
 def test_containers_get_no_library_that_they_do_not_have(node):

@@ -382,27 +382,26 @@ def test_servers_of_slurms_list(node):
     assert not os.path.exists(home.place(job))
 
 
-def test_a_task_is_told_of_servers_and_why_there_are_none():
+def test_a_task_is_told_of_servers_and_why_there_are_none(node):
     """What stands where nodes = auto has started servers, and where it has not."""
     several = {"SLURM_JOB_NODELIST": "here,[there]"}
-    with Node() as node:
-        home, job = Home(node), Job()
-        place = home.place(job)
-        assert home.explained(job, **several) == "", "nodes = off"
-        home.settings()
-        assert home.explained(job) == ", no servers: Slurm does not say which nodes the job has"
-        for variable in ("SLURM_JOB_NODELIST", "SLURM_NODELIST"):
-            assert home.explained(job, **{variable: "here"}) == ", no servers: the job is on one node"
-            told = home.explained(job, **{variable: "here,[there]"})
-            assert told.startswith(", no servers: the prolog has not started them here"), told
-            # Slurm 22.05 gives the prolog the second one only.
-            home.administer("prolog", job, variable)
-            assert home.explained(job, **{variable: "here,[there]"}) == ", servers of " + place
-            assert home.explained(job, TSSHIM_CLUSTER="/own") == ", servers of TSSHIM_CLUSTER"
-            home.administer("epilog", job, variable)
-            assert not os.path.exists(place)
-        [line] = node.task(Job(BOB), mounted(home.mounts, BOB), TSSHIM_SLURM="explain", **several).printed
-        assert "no servers: the home directory is unknown" in line, line
+    home, job = Home(node), Job()
+    place = home.place(job)
+    assert home.explained(job, **several) == "", "nodes = off"
+    home.settings()
+    assert home.explained(job) == ", no servers: Slurm does not say which nodes the job has"
+    for variable in ("SLURM_JOB_NODELIST", "SLURM_NODELIST"):
+        assert home.explained(job, **{variable: "here"}) == ", no servers: the job is on one node"
+        told = home.explained(job, **{variable: "here,[there]"})
+        assert told.startswith(", no servers: the prolog has not started them here"), told
+        # Slurm 22.05 gives the prolog the second one only.
+        home.administer("prolog", job, variable)
+        assert home.explained(job, **{variable: "here,[there]"}) == ", servers of " + place
+        assert home.explained(job, TSSHIM_CLUSTER="/own") == ", servers of TSSHIM_CLUSTER"
+        home.administer("epilog", job, variable)
+        assert not os.path.exists(place)
+    [line] = node.task(Job(BOB), mounted(home.mounts, BOB), TSSHIM_SLURM="explain", **several).printed
+    assert "no servers: the home directory is unknown" in line, line
 
 
 def test_no_servers_for_one_node_or_without_a_home(node):
