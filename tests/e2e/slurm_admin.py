@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Prolog and epilog of scripts/slurm: root's part, which must touch nothing that is not ours."""
+"""
+Prolog and epilog of scripts/slurm: root's part, which must touch nothing that is not ours; and what the scripts tell
+users (TSSHIM_SLURM=explain) and administrators (syslog), and where they do not.
+"""
 
 import contextlib
 import os
@@ -9,9 +12,11 @@ import stat
 import subprocess
 import time
 
+import scenes
 import support
 from slurm_node import ALICE, BOB, Job, Node, become, living, mounted, state_of
 
+SEVERAL = {"SLURM_JOB_NODELIST": "here,[there]"}
 OBJECTS = [support.shared_name("slurm", suffix, ALICE) for suffix in ("ledger", "ring")]
 
 
@@ -384,10 +389,9 @@ def test_servers_of_slurms_list(node):
 
 def test_a_task_is_told_of_servers_and_why_there_are_none(node):
     """What stands where nodes = auto has started servers, and where it has not."""
-    several = {"SLURM_JOB_NODELIST": "here,[there]"}
     home, job = Home(node), Job()
     place = home.place(job)
-    assert home.explained(job, **several) == "", "nodes = off"
+    assert home.explained(job, **SEVERAL) == "", "nodes = off"
     home.settings()
     assert home.explained(job) == ", no servers: Slurm does not say which nodes the job has"
     for variable in ("SLURM_JOB_NODELIST", "SLURM_NODELIST"):
@@ -400,7 +404,7 @@ def test_a_task_is_told_of_servers_and_why_there_are_none(node):
         assert home.explained(job, TSSHIM_CLUSTER="/own") == ", servers of TSSHIM_CLUSTER"
         home.administer("epilog", job, variable)
         assert not os.path.exists(place)
-    [line] = node.task(Job(BOB), mounted(home.mounts, BOB), TSSHIM_SLURM="explain", **several).printed
+    [line] = node.task(Job(BOB), mounted(home.mounts, BOB), TSSHIM_SLURM="explain", **SEVERAL).printed
     assert "no servers: the home directory is unknown" in line, line
 
 
@@ -418,3 +422,90 @@ def test_no_servers_for_one_node_or_without_a_home(node):
         home.settings(bad)
         home.administer("prolog", Job())
         assert os.listdir(home.path) == [], bad
+
+
+# ---- what they tell ----
+
+class Logs:
+    """What a stand-in for logger(1) writes."""
+
+    def __init__(self, node):
+        self.node, self.path = node, os.path.join(node.root, "log")
+        stand_in = os.path.join(node.root, "logger")
+        support.write(stand_in, "#!/bin/sh\nfor last; do :; done\nprintf '%%s\\n' \"$last\" >> %s\n" % self.path, 0o755)
+        self.mount = "mount --bind %s /usr/bin/logger" % stand_in
+
+    def of(self, script, job=None, settings="", mounts="true", **environment):
+        """The lines that prolog or epilog log."""
+        self.node.write_settings(settings)
+        open(self.path, "w").close()
+        self.node.administer(script, job or Job(), mounted("%s && %s" % (self.mount, mounts)), **environment)
+        lines = support.read(self.path)
+        scenes.note(lines)
+        return lines.splitlines()
+
+
+def explained(node, settings="", mode=0o644, **more):
+    node.write_settings(settings, mode)
+    line, = node.task(Job(), TSSHIM_SLURM="explain", **more).printed
+    return line
+
+
+def test_why_a_task_is_left_alone(node):
+    on = "tsshim: on, group slurm"
+    assert explained(node) == on
+    assert explained(node, TSSHIM_DISABLE="1") == "tsshim: off, TSSHIM_DISABLE is 1"
+    assert explained(node, TSSHIM_DISABLE="0") == on
+    assert explained(node, "enable = off\n") == "tsshim: off, the administrator says so"
+    assert explained(node, "enable = ask\n") == on + ", but off in jobs without TSSHIM_SLURM"
+    assert explained(node, SLURM_CONTAINER="/image") == "tsshim: off, the task runs in a container"
+    assert explained(node, "containers = share\n", SLURM_CONTAINER="/image") == on
+    # The administrator is told to the user beside it, for nothing of the file holds.
+    for settings, mode in (("enable = maybe\n", 0o644), ("enable = on\n", 0o666)):
+        node.write_settings(settings, mode)
+        assert node.task(Job(), TSSHIM_SLURM="explain").printed == [
+            "tsshim: the settings are not used: wrong owner, mode or line",
+            "tsshim: off, the administrator says so"], settings
+
+
+def test_what_the_prolog_logs(node):
+    logs = Logs(node)
+    assert logs.of("prolog", settings="enable = maybe\n") == [
+        "the settings of the Slurm scripts are not used: wrong owner, mode or line"]
+    stage = os.path.join(node.root, "stage")
+    wanted = "stage = %s\n" % stage
+    assert logs.of("prolog", settings=wanted) == ["cannot make a directory for user %d in %s" % (ALICE, stage)]
+    os.mkdir(stage, 0o755)
+    assert logs.of("prolog", settings=wanted) == []
+    job = Job(BOB)  # without a home
+    assert logs.of("prolog", job, "nodes = auto\n", **SEVERAL) == [
+        "cannot start the server of user %d, job %d" % (BOB, job.number)]
+    assert logs.of("prolog", job, "nodes = auto\n", SLURM_JOB_NODELIST="here") == []
+
+
+def test_what_the_epilog_logs(node):
+    logs = Logs(node)
+    assert logs.of("epilog") == []
+    assert logs.of("epilog", settings="enable = maybe\n") == [
+        "the settings of the Slurm scripts are not used: wrong owner, mode or line"]
+    # Something that is not the user's, where copies of files were.
+    stage = os.path.join(node.root, "stage")
+    os.makedirs(os.path.join(stage, str(ALICE), "of-root", "file"))
+    os.chmod(stage, 0o755)
+    os.chown(os.path.join(stage, str(ALICE)), ALICE, ALICE)
+    assert logs.of("epilog", settings="stage = %s\n" % stage) == ["cannot clean %s/%d" % (stage, ALICE)]
+    left = "mount -t tmpfs -o mode=%s none /dev/shm && touch /dev/shm/tsshim.%d.1-2.g.ring && chown %d /dev/shm/*%s"
+    alien = left % ("1777", ALICE, ALICE, "")
+    assert logs.of("epilog", mounts=alien) == []
+    alien = left % ("0755", ALICE, ALICE, "")
+    assert "cannot remove what containers of user %d left" % ALICE in logs.of("epilog", mounts=alien)
+    os.unlink(node.tsrun)
+    assert logs.of("epilog") == ["cannot clean the shared memory of user %d" % ALICE]
+
+
+def test_a_server_that_cannot_be_ended_is_logged(node):
+    home, logs, job = Home(node), Logs(node), Job()
+    assert logs.of("epilog", job, "nodes = auto\n", home.mounts, **SEVERAL) == [], open(logs.path).read()
+    os.unlink(node.tsrun)
+    assert "cannot end the server of user %d, job %d" % (ALICE, job.number) in logs.of(
+        "epilog", job, "nodes = auto\n", home.mounts, **SEVERAL)
