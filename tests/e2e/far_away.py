@@ -2,13 +2,11 @@
 """Jobs on files far away, as the tests of --stage-metadata have them."""
 
 import contextlib
-import os
-import sys
 
 import support
-from support import HERE, PYTHON, Group, start
+from support import PYTHON, Group, start
 
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "storage"))
+support.search("tests", "storage")
 import mounted  # noqa: E402
 
 # An answer counts as one of the storage only if it reached it: the kernel keeps nothing.

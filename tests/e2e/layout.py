@@ -6,14 +6,12 @@ import ctypes
 import glob
 import os
 import subprocess
-import sys
 
 import support
 
 support.in_the_library()  # native.py looks for it when it is imported
 
-SOURCES = os.path.join(support.HERE, "..", "..", "hooks", "torch", "python")
-sys.path.insert(0, SOURCES)
+SOURCES = support.search("hooks", "torch", "python")
 from tsshim_torch import native  # noqa: E402
 
 PROGRAM = os.path.join(support.BUILD, "tests", "unit", "torch", "layout")

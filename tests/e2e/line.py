@@ -50,14 +50,13 @@ def line(group, *command, options=(), **more):
     return done.errors
 
 
-def taken(group, number, of):
-    """What is printed but for the time that was saved, which may be too short to be told."""
-    return r"tsshim: %d of %d images taken from other jobs(, \d+\.\d\d s of CPU saved)?%s" % (
-        number, of, re.escape(TELLS % group.name))
-
-
-def expect_taken(group, errors, number, of):
-    assert re.fullmatch(taken(group, number, of), errors), errors
+def expect_taken(group, errors, lines=1, times=1):
+    """So many lines, each of all pictures so many times, but for the time that was saved, which may be too short to be
+    told."""
+    count = times * len(pictures())
+    told = r"tsshim: %d of %d images taken from other jobs(, \d+\.\d\d s of CPU saved)?%s" % (
+        count, count, re.escape(TELLS % group.name))
+    assert re.fullmatch("(?:%s){%d}" % (told, lines), errors), errors
 
 
 @contextlib.contextmanager
@@ -80,7 +79,7 @@ def test_a_lone_job_is_told_what_helps(group):
 
 def test_what_was_taken():
     with warm_group() as group:
-        expect_taken(group, line(group, *decode()), len(pictures()), len(pictures()))
+        expect_taken(group, line(group, *decode()))
         saved = group.statistics()["datasets"][0]["pixels"]["saved_seconds"]
         errors = line(group, *decode("--repeat", "200"))
         number = 200 * len(pictures())
@@ -113,30 +112,22 @@ def test_switched_off(group):
 
 def test_one_line_for_all_jobs_of_a_script():
     with warm_group() as group:
-        count = len(pictures())
-        expect_taken(group, line(group, "bash", "-c", shell(decode(), decode())), 2 * count, 2 * count)
+        expect_taken(group, line(group, "bash", "-c", shell(decode(), decode())), times=2)
         # A shell that runs nothing when it ends: its jobs speak for themselves.
-        errors = line(group, "dash", "-c", shell(decode(), ["ls", "/"], decode())).splitlines(True)
-        assert len(errors) == 2, errors
-        for one in errors:
-            expect_taken(group, one, count, count)
+        expect_taken(group, line(group, "dash", "-c", shell(decode(), ["ls", "/"], decode())), 2)
         # The jobs of another tsrun are not added; and what is exec'd is still the one.
         for words in (decode(), ["env", "A=1", *decode()], ["bash", "-c", "exec " + shlex.join(decode())],
                       ["sh", "-c", "exec " + shlex.join(decode())], [TSRUN, "--", *decode()]):
-            expect_taken(group, line(group, *words), count, count)
+            expect_taken(group, line(group, *words))
 
 
 def test_programs_that_close_their_stderr_before_they_end():
     """timeout(1) and xargs(1) cannot print: their jobs do."""
     with warm_group() as group, tempfile.NamedTemporaryFile("w") as trials:
-        count = len(pictures())
-        expect_taken(group, line(group, "timeout", "100", *decode()), count, count)
+        expect_taken(group, line(group, "timeout", "100", *decode()))
         trials.write("1\n1\n")
         trials.flush()
-        errors = line(group, "xargs", "-a", trials.name, "-n1", *decode(), "--repeat").splitlines(True)
-        assert len(errors) == 2, errors
-        for one in errors:
-            expect_taken(group, one, count, count)
+        expect_taken(group, line(group, "xargs", "-a", trials.name, "-n1", *decode(), "--repeat"), 2)
 
 
 def test_a_loop_says_once_why_nothing_is_shared(group):
@@ -170,11 +161,8 @@ def test_a_script_is_told_why_the_memory_cannot_be_had(group):
 def test_a_tsrun_within_speaks_for_its_jobs():
     with warm_group() as group:
         inner = [TSRUN, "--", *decode()]
-        expect_taken(group, line(group, "bash", "-c", shell(inner)), len(pictures()), len(pictures()))
-        errors = line(group, "bash", "-c", shell(inner, decode(), inner)).splitlines(True)
-        assert len(errors) == 3, errors
-        for one in errors:
-            expect_taken(group, one, len(pictures()), len(pictures()))
+        expect_taken(group, line(group, "bash", "-c", shell(inner)))
+        expect_taken(group, line(group, "bash", "-c", shell(inner, decode(), inner)), 3)
         quiet = "export TSSHIM_QUIET=1; "
         assert line(group, "bash", "-c", quiet + shell(inner)) == ""
 
@@ -192,8 +180,9 @@ def test_only_the_stderr_that_tsrun_has_seen():
                                    + shell(decode()) + "; echo last >&2"], stderr=file,
                                   stdout=subprocess.DEVNULL, env=environment(group), timeout=60)
         assert done.returncode == 0
-        text = support.read(path)
-        assert re.fullmatch("mine\nlast\n" + taken(group, len(pictures()), len(pictures())), text), text
+        mine, last, text = support.read(path).split("\n", 2)
+        assert (mine, last) == ("mine", "last")
+        expect_taken(group, text)
 
 
 def with_stderr(group, descriptor, **more):
@@ -230,20 +219,16 @@ def test_a_stderr_that_takes_nothing(group):
             resource.RLIMIT_FSIZE, (0, 0))) == 0
 
 
-def test_ends_that_say_nothing():
+def test_ends_that_say_nothing(group):
     """By a signal, or without a word to libraries; the status is the program's."""
     code = ("import os, signal, sys; from PIL import Image; Image.open(%r).load(); sys.stdout.flush(); "
             % pictures()[0])
-    with Group() as group:
-        for end, status in (("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
-                            ("os._exit(3)", 3)):
-            done = run([TSRUN, "--", support.PYTHON, "-c", code + end], environment(group))
-            assert (done.status, done.errors) == (status, ""), (done.status, done.errors)
-        done = run([TSRUN, "--", support.PYTHON, "-c", code + "os.kill(os.getpid(), signal.SIGINT)"],
-                   environment(group))
-        assert done.status == -signal.SIGINT and "tsshim" not in done.errors, done.errors
-        done = run([TSRUN, "--", support.PYTHON, "-c", code + "sys.exit(4)"], environment(group))
-        assert (done.status, done.errors) == (4, ALONE + TELLS % group.name), done.errors
+    for end, status, says in (("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, ""), ("os._exit(3)", 3, ""),
+                              ("os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT, None),
+                              ("sys.exit(4)", 4, ALONE + TELLS % group.name)):
+        done = run([TSRUN, "--", support.PYTHON, "-c", code + end], environment(group))
+        assert done.status == status, done.errors
+        assert done.errors == says if says is not None else "tsshim" not in done.errors, done.errors  # Python's own
 
 
 def test_who_outlives_tsrun_says_nothing():

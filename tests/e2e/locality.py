@@ -12,8 +12,7 @@ import sys
 import pytest
 import support
 
-BENCH = os.path.join(support.HERE, "..", "..", "bench")
-sys.path.insert(0, BENCH)
+BENCH = support.search("bench")
 from tsbench import locality  # noqa: E402
 from tsbench.scaling_model import moved_closed  # noqa: E402
 

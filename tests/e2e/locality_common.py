@@ -125,18 +125,18 @@ def distributed(samples, size, ranks=RANKS, kind=DistributedSampler, drop_batch=
             for rank in range(ranks)]
 
 
-def tell(one, number):
-    if number is not None:
+def tell(loaders, number):
+    """The number of the epoch to their samplers; the loaders."""
+    for one in loaders if number is not None else ():
         one.sampler.set_epoch(number)
+    return loaders
 
 
 def epochs(job, loaders, numbers):
     found = []
     with job:
         for number in numbers:
-            for one in loaders:
-                tell(one, number)
-            found.append(job.epoch(loaders))
+            found.append(job.epoch(tell(loaders, number)))
     assert all(torch.equal(one, job.drawn[0]) for one in job.drawn)
     return found
 
@@ -151,18 +151,19 @@ def both(make, numbers=range(3), **more):
     return found
 
 
-def check_same_batches(got, plain):
-    """Each step has the samples that it had, and each rank as many."""
-    assert len(got) == len(plain)
-    for step, before in zip(got, plain):
-        assert [len(batch) for batch in step] == [len(batch) for batch in before], (step, before)
-        assert sorted(sum(step, [])) == sorted(sum(before, []))
+def check_same_batches(*epochs):
+    """Of pairs of epochs: each step has the samples that it had, and each rank as many."""
+    for got, plain in epochs:
+        assert len(got) == len(plain)
+        for step, before in zip(got, plain):
+            assert [len(batch) for batch in step] == [len(batch) for batch in before], (step, before)
+            assert sorted(sum(step, [])) == sorted(sum(before, []))
 
 
 def check(make, numbers=range(3), changed=(1, 2), **more):
     """Epochs number @changed of those are shared out, and the others as they were."""
     got, plain, job = both(make, numbers, **more)
+    check_same_batches(*zip(got, plain))
     for at, (one, before) in enumerate(zip(got, plain)):
-        check_same_batches(one, before)
         assert (one != before) == (at in changed), (at, job.said)
     return got, plain, job

@@ -9,26 +9,12 @@ import json
 import os
 import tempfile
 
+import pytest
 import support
 from support import HERE, TSRUN, Group, finish, plain_environment, start
 
 RANKS = 4
 JOB = os.path.join(HERE, "locality_job.py")
-PROGRAMS = os.path.join(os.environ.get("TSSHIM_TEST_PROGRAMS", ""), "bin", "python")
-
-
-def torch_python():
-    """PyPI's: Debian's torch cannot be started by torchrun of this Python."""
-    python = os.environ.get("TSSHIM_TEST_PYPI_PYTHON", "")
-    if not os.path.exists(python):
-        raise support.Skip("pypi", "torch from PyPI is not installed (scripts/deps pypi)")
-    return python
-
-
-def program_python():
-    if not os.path.exists(PROGRAMS):
-        raise support.Skip("programs", "no Lightning and accelerate (scripts/deps programs)")
-    return PROGRAMS
 
 
 def environment(place):
@@ -74,7 +60,11 @@ def ours(group):
     return [TSRUN, "--group", group.name, "--locality", "--"]
 
 
-def check(python, kind, workers=0):
+@support.whole
+@pytest.mark.parametrize("kind, workers", [("torch", 0), ("torch", 1), ("accelerate", 0), ("lightning", 0)])
+def test_steps_are_the_same(kind, workers):
+    # PyPI's torch: Debian's cannot be started by torchrun of this Python.
+    python = support.pypi_python() if kind == "torch" else support.installed("programs", "PROGRAMS", "bin", "python")
     before = plain(python, kind, workers)
     with Group() as group:
         got, said = run(python, kind, workers, [ours(group), ours(group)])
@@ -97,57 +87,28 @@ def check(python, kind, workers=0):
 
 
 @support.whole
-def test_torchrun():
-    check(torch_python(), "torch")
-
-
-@support.whole
-def test_torchrun_with_workers_that_stay():
-    check(torch_python(), "torch", 1)
-
-
-@support.whole
 def test_a_node_without_it():
     """The library is there, and shares samples; but these ranks keep what they are given."""
-    python = torch_python()
+    python = support.pypi_python()
     with Group() as group:
         got, said = run(python, "torch", 0, [ours(group), [TSRUN, "--group", group.name, "--"]])
     assert got == plain(python, "torch", 0)
     assert said.count("no locality: loader over Numbers: not every rank has told yet that it takes part\n") == 1, said
 
 
-def check_aligned(*options):
-    python = torch_python()
+@support.whole
+@pytest.mark.parametrize("order", ["strict", "free"])
+def test_who_asks_for_an_order_gets_it(order):
+    """locality_ranks.py says it of ranks in one process.  A free one depends on what others make, but in all each
+    rank has what it would have."""
+    python = support.pypi_python()
     with Group() as group:
-        prefix = [TSRUN, "--group", group.name, "--align", *options]
+        prefix = [TSRUN, "--group", group.name, "--align", "--order", order]
         aligned, _ = run(python, "torch", 0, [[*prefix, "--"]] * 2)
         got, said = run(python, "torch", 0, [[*prefix, "--locality", "--"]] * 2)
     assert said.count("tsrun: the order of an aligned job follows from its seed, ignoring --locality") == 2
     assert said.count("no locality: loader over Numbers: the order is that of --align\n") == 1, said
-    return aligned, got
-
-
-@support.whole
-def test_who_asks_for_a_strict_order_gets_it():
-    """locality_ranks.py says it of ranks in one process."""
-    aligned, got = check_aligned()
-    assert got == aligned
-
-
-@support.whole
-def test_who_asks_for_a_free_order_gets_it():
-    """Which depends on what others make; but each rank has what it would have in all."""
-    aligned, got = check_aligned("--order", "free")
+    assert got == aligned or order == "free"
     for one, other in zip(got, aligned):
         assert sorted((epoch, sample) for epoch, batch, *_ in one for sample in batch) == sorted(
             (epoch, sample) for epoch, batch, *_ in other for sample in batch)
-
-
-@support.whole
-def test_accelerate():
-    check(program_python(), "accelerate")
-
-
-@support.whole
-def test_lightning():
-    check(program_python(), "lightning")

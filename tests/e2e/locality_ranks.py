@@ -4,9 +4,7 @@
 the environment, as torchrun leaves it; the store by which a process group meets is a dictionary.
 """
 
-import os
 import random
-import sys
 
 import support
 
@@ -18,9 +16,9 @@ from torch.utils.data.distributed import DistributedSampler  # noqa: E402
 from tsshim_torch import native  # noqa: E402
 from tsshim_torch.locality import assignment, iteration, samplers  # noqa: E402
 from locality_common import (NODES, RANKS, Job, Plain, Store, both, check, check_same_batches,  # noqa: E402
-                             distributed, epochs, loader)
+                             distributed, epochs, loader, tell)
 
-sys.path.insert(0, os.path.join(support.HERE, "..", "..", "bench"))
+support.search("bench")
 from tsbench.scaling_model import moved_closed  # noqa: E402
 
 
@@ -40,8 +38,7 @@ def test_sizes_stay_where_nothing_is_even():
     # Fewer samples than ranks times batches, and than ranks.
     check(lambda: distributed(50, 3, ranks=8), range(4), changed=(1, 2, 3))
     got, plain, _ = both(lambda: distributed(5, 1, ranks=8))
-    for one, before in zip(got, plain):
-        check_same_batches(one, before)
+    check_same_batches(*zip(got, plain))
 
 
 def test_ranks_that_differ_by_a_batch():
@@ -70,10 +67,8 @@ def test_two_ranks_on_two_nodes_and_three_uneven_ones():
     check(lambda: distributed(512, 8, ranks=2), ranks=2, nodes=2)
     job = Job(6, 3)
     job.node_of = [0, 0, 0, 1, 1, 2]
-    loaders = distributed(1200, 10, ranks=6)
-    got, plain = epochs(job, loaders, range(3)), epochs(Plain(6, 3), distributed(1200, 10, ranks=6), range(3))
-    for one, before in zip(got, plain):
-        check_same_batches(one, before)
+    got, plain = (epochs(one, distributed(1200, 10, ranks=6), range(3)) for one in (job, Plain(6, 3)))
+    check_same_batches(*zip(got, plain))
     assert got[0] == plain[0] and got[1] != plain[1]
 
 
@@ -102,9 +97,7 @@ def test_an_epoch_that_is_given_up():
     job, loaders = Job(), distributed(2048, 16)
     with job:
         for number, most in enumerate((3, 5, None)):
-            for one in loaders:
-                one.sampler.set_epoch(number)
-            got = job.epoch(loaders, most)
+            got = job.epoch(tell(loaders, number), most)
     assert got == both(lambda: distributed(2048, 16))[0][2]
 
 
@@ -115,9 +108,7 @@ def test_a_rank_that_looks_at_the_data_alone():
         for number in range(3):
             with job.be(0):
                 next(iter(loaders[0]))
-            for one in loaders:
-                one.sampler.set_epoch(number)
-            got = job.epoch(loaders)
+            got = job.epoch(tell(loaders, number))
     assert got == both(lambda: distributed(2048, 16))[0][2] and job.passed == []
 
 
@@ -128,8 +119,7 @@ def test_workers_that_stay_and_workers_that_do_not():
             return [loader(range(256), DistributedSampler(range(256), 2, rank), 8, num_workers=1,
                            persistent_workers=stay) for rank in range(2)]
         found = epochs(Job(2, 2), make(), range(3))
-        for one, before in zip(found, plain):
-            check_same_batches(one, before)
+        check_same_batches(*zip(found, plain))
         assert found[0] == plain[0] and found[1] != plain[1] and found[2] != plain[2]
 
 
@@ -142,9 +132,7 @@ def test_a_rank_that_has_not_told():
         with job:
             for number in range(3):
                 found.append([])
-                loaders = distributed(1024, 16)
-                for one in loaders:
-                    one.sampler.set_epoch(number)
+                loaders = tell(distributed(1024, 16), number)
                 for rank in who:
                     with job.be(rank):
                         found[-1].append([batch.tolist() for batch in loaders[rank]])
@@ -207,38 +195,29 @@ def test_a_group_of_other_ranks():
     assert job.said == [] and job.passed == [iteration.REASON]
 
 
-def test_orders_that_are_aligned():
-    native.settings.aligned = True
-    try:
-        _, _, job = both(lambda: distributed(256, 8))
-    finally:
-        native.settings.aligned = False
+def test_orders_that_are_aligned(monkeypatch):
+    monkeypatch.setattr(native.settings, "aligned", True)
+    _, _, job = both(lambda: distributed(256, 8))
     assert job.said == ["no locality: loader over range: the order is that of --align"]
     assert job.passed == [iteration.REASON] * 3 * RANKS
 
 
-def test_a_store_that_fails():
+def test_stores_in_which_nothing_can_be_agreed_on():
+    """One fails; and in one a rank that was started anew has told twice: all seem to have told, and one has not."""
     class Broken(Store):
         def add(self, key, more):
             raise RuntimeError("connection reset")
 
-    job = Job()
-    job.store = Broken()
-    assert epochs(job, distributed(256, 8), range(2)) == epochs(Plain(), distributed(256, 8), range(2))
-    assert "it could not be agreed on (RuntimeError)" in job.said[0] and job.passed
-
-
-def test_a_rank_that_has_told_twice_is_not_waited_for():
-    """One that was started anew: all of them seem to have told, and one has not."""
     class Lost(Store):
         def set(self, key, value):
             if not key.endswith("node/5"):
                 Store.set(self, key, value)
 
-    job = Job()
-    job.store = Lost()
-    assert epochs(job, distributed(256, 8), range(3)) == epochs(Plain(), distributed(256, 8), range(3))
-    assert "it could not be agreed on (RuntimeError)" in job.said[0] and job.passed
+    for kind in (Broken, Lost):
+        job = Job()
+        job.store = kind()
+        assert epochs(job, distributed(256, 8), range(3)) == epochs(Plain(), distributed(256, 8), range(3))
+        assert "it could not be agreed on (RuntimeError)" in job.said[0] and job.passed
 
 
 def test_an_error_in_the_middle_is_said_by_the_rank_that_has_it():
@@ -249,11 +228,9 @@ def test_an_error_in_the_middle_is_said_by_the_rank_that_has_it():
     job, loaders = Job(), distributed(2048, 16)
     with job:
         for number in range(2):
-            for one in loaders:
-                one.sampler.set_epoch(number)
             iteration.Turn._share_out = fails if number else real
             try:
-                job.epoch(loaders)
+                job.epoch(tell(loaders, number))
             finally:
                 iteration.Turn._share_out = real
     assert job.said[1:] == ["locality: loader over range: rank 5 gives up in epoch 1: "
@@ -314,9 +291,7 @@ def test_the_order_of_all_ranks_is_what_their_samplers_give():
     for samples in (3, 50, 64, 129):
         for drop_last in (False, True):
             for drop_batch in (False, True):
-                loaders = distributed(samples, 4, drop_last=drop_last, drop_batch=drop_batch, seed=3)
-                for one in loaders:
-                    one.sampler.set_epoch(4)
+                loaders = tell(distributed(samples, 4, drop_last=drop_last, drop_batch=drop_batch, seed=3), 4)
                 expected = [[*map(list, one.batch_sampler)] for one in loaders]
                 source = samplers.source_of(loaders[1].batch_sampler)
                 found = batches_of(source)

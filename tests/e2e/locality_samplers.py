@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: MIT
 """--locality with what Lightning and accelerate make of a loader, from `scripts/deps programs`."""
 
-import os
-
 import support
 
-PYTHON = os.path.join(os.environ.get("TSSHIM_TEST_PROGRAMS", ""), "bin", "python")
-if not os.path.exists(PYTHON):
-    raise support.Skip("programs", "no Lightning and accelerate (scripts/deps programs)")
-support.in_the_library(PYTHON, TSSHIM_LOCALITY="1", ACCELERATE_USE_CPU="true")
+support.in_the_library(support.installed("programs", "PROGRAMS", "bin", "python"), TSSHIM_LOCALITY="1",
+                       ACCELERATE_USE_CPU="true")
 
 import accelerate.data_loader as shards  # noqa: E402
 import torch  # noqa: E402
@@ -106,8 +102,7 @@ def test_fewer_samples_than_a_batch_of_all():
             found = []
             for job in (Job(), Plain()):
                 found.append(epochs(job, prepared(samples=samples, split=split), [None] * 3))
-            for one, before in zip(*found):
-                check_same_batches(one, before)
+            check_same_batches(*zip(*found))
 
 
 def test_the_order_of_all_ranks_is_what_their_shards_give():
@@ -141,7 +136,7 @@ def test_a_loader_that_goes_on_in_an_epoch():
     (whole, rest), (whole_plain, rest_plain) = found
     assert rest == whole and rest_plain == whole_plain
     assert rest != rest_plain
-    check_same_batches(rest, rest_plain)
+    check_same_batches((rest, rest_plain))
 
 
 def test_orders_of_accelerates_that_stay():

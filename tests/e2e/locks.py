@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Locks that a data set holds: named while nobody has them, where what items draw is seeded."""
 
-import os
 import queue
-import sys
 import threading
 
 import support
 
-sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
+support.search("hooks", "torch", "python")
 from tsshim_torch.fingerprint.datasets import Notes, Unknown, fingerprint  # noqa: E402
 
 

@@ -9,10 +9,11 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
-import tempfile
 import threading
 
+import pytest
 import support
 from support import Group
 
@@ -32,13 +33,12 @@ def make_pictures(path, count):
         image.resize((640, 640)).save("%s/%d.jpg" % (path, number), quality=90)
 
 
-@contextlib.contextmanager
-def pictures(count=COUNT):
-    with tempfile.TemporaryDirectory() as path:
-        make_pictures(path, count)
-        support.settle(path)
-        support.settle(path + "/%d.jpg" % (count - 1))
-        yield path
+def pictures(count):
+    """Where so many are, of which each is old enough."""
+    data = support.Data("messages-data-%d" % count, lambda path: make_pictures(path, count))
+    data.make()
+    data.settle()
+    return data.path
 
 
 def environment(group, **more):
@@ -50,29 +50,36 @@ def environment(group, **more):
 class Job:
     """One that has made its epochs, and is there until end()."""
 
-    def __init__(self, group, path, *words, **more):
+    def __init__(self, group, *words, path=None, **more):
         self.process = subprocess.Popen(
-            [support.PYTHON, JOB, path, *words], env=environment(group, **more), text=True,
+            [support.PYTHON, JOB, path or pictures(COUNT), *words], env=environment(group, **more), text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         line = self.process.stdout.readline()
         assert line == "done\n", (line, self.process.stderr.read())
 
-    def end(self):
-        """The line that it is told."""
+    def lines(self):
+        """What it is told."""
         _, errors = self.process.communicate("", timeout=support.TIMEOUT)
         assert self.process.returncode == 0, errors
-        lines = [line for line in errors.splitlines() if not line.startswith("tsshim: aligned data")]
-        return lines
+        return [line for line in errors.splitlines() if not line.startswith("tsshim: aligned data")]
+
+    def end(self):
+        line, = self.lines()
+        return line
+
+
+def aligned(**more):
+    return Group(**{"TSSHIM_ALIGN": "7", **more})
 
 
 @contextlib.contextmanager
-def two(path, first=(), second=(), **more):
-    """(group, a job, one that began when that had made its epochs), which are both there."""
-    with Group(**more) as group:
+def two(first=(), second=(), path=None, **more):
+    """(a group, an aligned job, one that began when that had made its epochs), which are both there."""
+    with aligned(**more) as group:
         jobs = []
         try:
             for words in (first, second):
-                jobs.append(Job(group, path, *words))
+                jobs.append(Job(group, *words, path=path))
             yield (group, *jobs)
         finally:
             for job in jobs:
@@ -88,88 +95,76 @@ def explained(group):
 
 @support.whole
 def test_data_that_looks_the_same_and_is_named_apart():
-    with pictures(MANY) as path:
-        with two(path, ["held=1"], ["held=2"], TSSHIM_ALIGN="7") as (group, one, other):
-            pids = one.process.pid, other.process.pid
-            found = explained(group)
-            for mine, its in (pids, pids[::-1]):
-                assert found[mine]["apart"] == {"pid": its, "dataset": "Photos", "differ": ["data"],
-                                                "what": "options"}, found
-            names = {found[pid]["loaders"][0]["named"] for pid in pids}
-            assert len(names) == 2 and None not in names, names
-            # The one that is left knows when the other ran, too.
-            for job, order in ((one, pids), (other, pids[::-1])):
-                line, = job.end()
-                told = re.search(APART % "options", line)
-                assert told and tuple(map(int, told.groups()[:2])) == order, line
-                assert "; fix: the same code" in line and "no other job" not in line, line
-            assert group.pixels("shared") > 0  # as without --align
-        with two(path, ["held=1"], ["held=1"], TSSHIM_ALIGN="7") as (group, one, other):
-            found = explained(group)
-            assert all(job["apart"] is None for job in found.values()), found
-            assert len({job["loaders"][0]["named"] for job in found.values()}) == 1, found
-            line, = other.end()
-            assert "other names" not in line, line
+    with two(["held=1"], ["held=2"], pictures(MANY)) as (group, one, other):
+        pids = one.process.pid, other.process.pid
+        found = explained(group)
+        for mine, its in (pids, pids[::-1]):
+            assert found[mine]["apart"] == {"pid": its, "dataset": "Photos", "differ": ["data"],
+                                            "what": "options"}, found
+        names = {found[pid]["loaders"][0]["named"] for pid in pids}
+        assert len(names) == 2 and None not in names, names
+        # The one that is left knows when the other ran, too.
+        for job, order in ((one, pids), (other, pids[::-1])):
+            line = job.end()
+            told = re.search(APART % "options", line)
+            assert told and tuple(map(int, told.groups()[:2])) == order, line
+            assert "; fix: the same code" in line and "no other job" not in line, line
+        assert group.pixels("shared") > 0  # as without --align
+    with two(["held=1"], ["held=1"], pictures(MANY)) as (group, one, other):
+        found = explained(group)
+        assert all(job["apart"] is None for job in found.values()), found
+        assert len({job["loaders"][0]["named"] for job in found.values()}) == 1, found
+        assert "other names" not in other.end()
 
 
-def test_the_option_that_keeps_jobs_apart_is_named():
-    with pictures() as path:
-        with two(path, ["read=1"], ["read=2"], TSSHIM_ALIGN="7") as (group, one, other):
-            for job, values in ((one, "1.0, 2.0"), (other, "2.0, 1.0")):
-                line, = job.end()
-                assert re.search(APART % re.escape("options.lr (%s; used by __getitem__)" % values), line), line
-                assert "the same options in both, or --ignore" in line, line
-        with two(path, ["read=1"], ["read=2"], TSSHIM_ALIGN="7", TSSHIM_IGNORE="lr") as (group, _, other):
-            assert all(job["apart"] is None for job in explained(group).values())
-            line, = other.end()
-            assert "other names" not in line, line
+@pytest.mark.parametrize("word, values, kind, differ", [
+    ("read", ("1.0", "2.0"), "Photos", "options.lr (%s, %s; used by __getitem__)"),
+    # Of data sets which are iterated over, and deep in an object.
+    ("walked", ("a", "b"), "Walked", "options.run ('%s', '%s'; used by __iter__)"),
+    ("many", ("1.0", "2.0"), "Photos", "options.inner.inner.rate (%s, %s)")])
+def test_the_option_that_keeps_jobs_apart_is_named(word, values, kind, differ):
+    with two(*([word + "=" + value] for value in values)) as (_, *jobs):
+        for job, order in zip(jobs, (values, values[::-1])):
+            line = job.end()
+            assert re.search(APART.replace("Photos", kind) % re.escape(differ % order), line), line
+            assert word == "many" or "the same options in both, or --ignore" in line, line
 
 
-def test_an_option_that_data_sets_which_are_iterated_over_hold_is_named():
-    with pictures() as path, two(path, ["walked=a"], ["walked=b"], TSSHIM_ALIGN="7") as (_, one, other):
-        for job, values in ((one, "'a', 'b'"), (other, "'b', 'a'")):
-            line, = job.end()
-            assert re.search(APART.replace("Photos", "Walked") % re.escape("options.run (%s; used by __iter__)" % values), line), line
-            assert "the same options in both, or --ignore" in line, line
-
-
-def test_what_differs_deep_in_an_object_is_named():
-    with pictures() as path, two(path, ["many=1"], ["many=2"], TSSHIM_ALIGN="7") as (_, _, other):
-        line, = other.end()
-        assert re.search(APART % re.escape("options.inner.inner.rate (2.0, 1.0)"), line), line
+def test_an_option_that_is_ignored_is_not():
+    with two(["read=1"], ["read=2"], TSSHIM_IGNORE="lr") as (group, _, other):
+        assert all(job["apart"] is None for job in explained(group).values())
+        assert "other names" not in other.end()
 
 
 def test_the_file_that_keeps_samples_from_others_is_named():
     told = "/proc/self/status, which is no plain file"
-    with pictures(MANY) as path:
-        with two(path, ["opens=/proc/self/status"], ["opens=/proc/self/status"],
-                 TSSHIM_ALIGN="7") as (group, _, other):
-            loader, = explained(group)[other.process.pid]["loaders"]
-            assert loader["reason"] == "torch_inputs" and loader["detail"].startswith(told), loader
-            line, = other.end()
-            assert "opened in an unusual way while the sample was made (" + told in line, line
+    opens = ["opens=/proc/self/status"]
+    with two(opens, opens, pictures(MANY)) as (group, _, other):
+        loader, = explained(group)[other.process.pid]["loaders"]
+        assert loader["reason"] == "torch_inputs" and loader["detail"].startswith(told), loader
+        line = other.end()
+        assert "opened in an unusual way while the sample was made (" + told in line, line
 
 
 def test_items_that_cost_nothing_are_the_reason():
-    with pictures(MANY) as path, Group(TSSHIM_ALIGN="7") as group:
-        line, = Job(group, path, "cheap=1").end()
+    with aligned() as group:
+        line = Job(group, "cheap=1", path=pictures(MANY)).end()
         assert "a sample costs less than sharing it (dataset (__main__.Photos): an item takes 0." in line, line
         assert "no other job" not in line and "fix: " not in line, line
-        line, = Job(group, path).end()
+        line = Job(group, path=pictures(MANY)).end()
         assert "no other job was asking" in line and "costs less" not in line, line
 
 
 def test_memory_of_batches_is_no_file_of_an_item():
-    with pictures() as path, Group(TSSHIM_ALIGN="7") as group:
-        line, = Job(group, path, "collates=1").end()
+    with aligned() as group:
+        line = Job(group, "collates=1").end()
         assert "no other job was asking" in line and "unusual" not in line, line
 
 
 @support.whole
 def test_another_seed_of_align_is_named():
-    with pictures() as path, two(path, TSSHIM_ALIGN="7") as (group, _, _):
-        third = Job(group, path, TSSHIM_ALIGN="8")
-        line, = third.end()
+    with two() as (group, _, _):
+        line = Job(group, TSSHIM_ALIGN="8").end()
         assert "differ in --align or its seed" in line and "; fix: one --align" in line, line
 
 
@@ -192,70 +187,65 @@ def written(path):
         thread.join()
 
 
-def test_files_that_are_written_are_the_reason():
-    with pictures(MANY) as path, written(path):
-        with two(path, TSSHIM_ALIGN="7") as (group, one, other):
-            stats = group.report()
-            assert "--order free" not in stats, stats
-            line, = other.end()
-            assert "none of %d samples shared: an input file was changed" % (2 * MANY) in line, line
-            assert "; fix: " in line and re.search(r"; \d+ of \d+ images taken from", line), line
-            assert "made here first" not in line and "no other job" not in line, line
-            one.end()
+def test_files_that_are_written_are_the_reason(directory):
+    path = shutil.copytree(pictures(MANY), directory + "/written")
+    with written(path), two(path=path) as (group, one, other):
+        stats = group.report()
+        assert "--order free" not in stats, stats
+        line = other.end()
+        assert "none of %d samples shared: an input file was changed" % (2 * MANY) in line, line
+        assert "; fix: " in line and re.search(r"; \d+ of \d+ images taken from", line), line
+        assert "made here first" not in line and "no other job" not in line, line
+        one.end()
 
 
 @support.whole
 def test_samples_too_large_are_the_reason():
-    with pictures(MANY) as path:
-        with two(path, ["size=9000000"], ["size=9000000"], TSSHIM_ALIGN="7",
-                 TSSHIM_RING="64M") as (group, _, other):
-            line, = other.end()
-            assert "the result is larger than a segment" in line and "; fix: a larger --ring" in line, line
-            assert "made here first" not in line, line
-            assert group.pixels("shared") > 0
+    size = ["size=9000000"]
+    with two(size, size, pictures(MANY), TSSHIM_RING="64M") as (group, _, other):
+        line = other.end()
+        assert "the result is larger than a segment" in line and "; fix: a larger --ring" in line, line
+        assert "made here first" not in line, line
+        assert group.pixels("shared") > 0
 
 
 @support.whole
 def test_who_was_first_is_told_that_others_took():
-    with pictures() as path:
-        with two(path, TSSHIM_ALIGN="7") as (group, one, other):
-            third = Job(group, path)
-            line, = third.end()
-            assert "%d of %d samples taken from" % (2 * COUNT, 2 * COUNT) in line, line
-            # The second one made what the third took.
-            given = [job.end()[0] for job in (one, other)]
-            assert any("made here first, and taken by others" in line or "samples taken from" in line
-                       for line in given), given
+    with two() as (group, one, other):
+        line = Job(group).end()
+        assert "%d of %d samples taken from" % (2 * COUNT, 2 * COUNT) in line, line
+        # The second one made what the third took.
+        given = [job.end() for job in (one, other)]
+        assert any("made here first, and taken by others" in line or "samples taken from" in line
+                   for line in given), given
 
 
 def test_refused_samples_come_before_images():
-    with pictures() as path:
-        with two(path, ["lock=1"], ["lock=1"], TSSHIM_ALIGN="7") as (_, _, other):
-            line, = other.end()
-            assert line.startswith("tsshim: none of %d samples shared: the dataset contains something "
-                                   "whose equality cannot be proven (dataset.options" % (2 * COUNT)), line
-            assert "; fix: keep what is named out of the data set" in line, line
-            assert "--share samples" not in line and "--align" not in line, line
-            assert re.search(r"; \d+ of \d+ images taken from", line), line
+    with two(["lock=1"], ["lock=1"]) as (_, _, other):
+        line = other.end()
+        assert line.startswith("tsshim: none of %d samples shared: the dataset contains something "
+                               "whose equality cannot be proven (dataset.options" % (2 * COUNT)), line
+        assert "; fix: keep what is named out of the data set" in line, line
+        assert "--share samples" not in line and "--align" not in line, line
+        assert re.search(r"; \d+ of \d+ images taken from", line), line
 
 
 def test_a_job_that_met_nothing_is_told_so_once():
     """Without tsrun; the clock of the test library says that each job was long."""
-    with tempfile.TemporaryDirectory() as path:
-        with Group(support.TEST_LIBRARY, TSSHIM_TEST_LONG_JOB="1") as group:
-            line, = Job(group, path, "idle=1").end()
-            assert line.startswith(NOTHING), line
-            assert Job(group, path, "idle=1", TSSHIM_QUIET="1").end() == []
-            # What it runs is silent: other programs, and a trainer below a trainer.
-            code = ("import subprocess, sys, torch; "
-                    "[subprocess.run(words, check=True, stdout=subprocess.DEVNULL) for words in "
-                    "(['ls', '/'], ['sh', '-c', 'true; true'], [sys.executable, '-c', 'import torch'])]")
-            done = support.run([support.PYTHON, "-c", code], environment(group))
-            assert done.status == 0 and done.errors.count("tsshim: ") == 1, done.errors
-            # No trainer at all.
-            for command in (["ls", "/"], ["sh", "-c", "ls /; true"], [support.PYTHON, "-c", "pass"]):
-                done = support.run(command, environment(group))
-                assert (done.status, done.errors) == (0, ""), (command, done.errors)
-        # A short one, as programs are that ask what torch can do here.
-        with Group() as group:
-            assert Job(group, path, "idle=1").end() == []
+    with Group(support.TEST_LIBRARY, TSSHIM_TEST_LONG_JOB="1") as group:
+        line = Job(group, "idle=1").end()
+        assert line.startswith(NOTHING), line
+        assert Job(group, "idle=1", TSSHIM_QUIET="1").lines() == []
+        # What it runs is silent: other programs, and a trainer below a trainer.
+        code = ("import subprocess, sys, torch; "
+                "[subprocess.run(words, check=True, stdout=subprocess.DEVNULL) for words in "
+                "(['ls', '/'], ['sh', '-c', 'true; true'], [sys.executable, '-c', 'import torch'])]")
+        done = support.run([support.PYTHON, "-c", code], environment(group))
+        assert done.status == 0 and done.errors.count("tsshim: ") == 1, done.errors
+        # No trainer at all.
+        for command in (["ls", "/"], ["sh", "-c", "ls /; true"], [support.PYTHON, "-c", "pass"]):
+            done = support.run(command, environment(group))
+            assert (done.status, done.errors) == (0, ""), (command, done.errors)
+    # A short one, as programs are that ask what torch can do here.
+    with Group() as group:
+        assert Job(group, "idle=1").lines() == []

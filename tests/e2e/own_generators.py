@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Generators of a data set's own: seeded where their state lies, to the state that they then tell."""
 
-import os
 import random
 import struct
-import sys
 
 import support
 
 support.in_the_library()  # native.py looks for it when it is imported
 
 import numpy  # noqa: E402
+import pytest  # noqa: E402
 import torch  # noqa: E402
 
-sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
+support.search("hooks", "torch", "python")
 from tsshim_torch import native  # noqa: E402
 from tsshim_torch.sharing.item import generators, private, seeding  # noqa: E402
 
@@ -149,14 +148,12 @@ def test_small_seeds():
 
 def exchanged(module, name, value, known):
     """The same where @value stands for @name of @module; @known are the kinds that are found."""
-    own, kept = seeding.Globals(), getattr(module, name)
+    own = seeding.Globals()
     own.seed(*SEEDS)
-    setattr(module, name, value)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, name, value)
         assert after(own.seed, *SEEDS) == after(by_their_words, *SEEDS)
         assert [entry.kind for entry in own.entries] == known
-    finally:
-        setattr(module, name, kept)
     assert after(own.seed, *SEEDS) == after(by_their_words, *SEEDS)
     assert [entry.kind for entry in own.entries] == [native.TORCH, native.PYTHON, native.NUMPY]
 
@@ -175,25 +172,19 @@ def test_functions_in_place_of_numpys():
     assert asked == [SEEDS[2]] * 2
 
 
-def test_where_a_place_is_not_known_the_generator_is_asked():
-    kept = private._torch_offsets
-    private._torch_offsets = lambda: None
-    try:
-        own = seeding.Globals()
-        assert after(own.seed, *SEEDS) == after(by_their_words, *SEEDS)
-        assert [entry.kind for entry in own.entries] == [native.OTHER, native.PYTHON, native.NUMPY]
-    finally:
-        private._torch_offsets = kept
+def test_where_a_place_is_not_known_the_generator_is_asked(monkeypatch):
+    monkeypatch.setattr(private, "_torch_offsets", lambda: None)
+    own = seeding.Globals()
+    assert after(own.seed, *SEEDS) == after(by_their_words, *SEEDS)
+    assert [entry.kind for entry in own.entries] == [native.OTHER, native.PYTHON, native.NUMPY]
 
 
-def test_a_place_that_is_not_right_is_not_used():
-    kept, private._right = private._right, {}
-    offsets, private._torch_offsets = private._torch_offsets, lambda: (offsets()[0] + 4, *offsets()[1:])
-    try:
-        generator = torch.Generator()
-        state = generator.get_state()
-        own = private.Private([("torch", generator)])
-        assert own._entries[0].kind == native.OTHER
-        assert torch.equal(generator.get_state(), state)
-    finally:
-        private._right, private._torch_offsets = kept, offsets
+def test_a_place_that_is_not_right_is_not_used(monkeypatch):
+    first, *others = private._torch_offsets()
+    monkeypatch.setattr(private, "_right", {})
+    monkeypatch.setattr(private, "_torch_offsets", lambda: (first + 4, *others))
+    generator = torch.Generator()
+    state = generator.get_state()
+    own = private.Private([("torch", generator)])
+    assert own._entries[0].kind == native.OTHER
+    assert torch.equal(generator.get_state(), state)

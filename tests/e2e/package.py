@@ -4,6 +4,7 @@ What scripts/package makes: the wheel as pip installs it (in an environment, mov
 the source package as pip builds it.
 """
 
+import functools
 import glob
 import json
 import os
@@ -11,7 +12,6 @@ import re
 import shutil
 import subprocess
 import tarfile
-import tempfile
 import zipfile
 
 import questions
@@ -21,24 +21,12 @@ ROOT = os.path.dirname(os.path.dirname(support.HERE))
 KINDS = ("sdist", "wheel", "deb", "recipes")
 OLDEST = (2, 28)  # the C library that the wheel is for
 
-_places = []  # directories for what all tests use
 
-
-def place(name):
-    """A directory of this @name, and whether it is new."""
-    if not _places:
-        _places.append(tempfile.TemporaryDirectory())
-    path = os.path.join(_places[0].name, name)
-    is_new = not os.path.exists(path)
-    os.makedirs(path, exist_ok=True)
-    return path, is_new
-
-
+@functools.cache
 def made(kind):
     """The path of the package of this @kind, made when it is first asked for."""
-    path, is_new = place(kind)
-    if is_new:
-        make(path, kind)
+    path = support.lasting()
+    make(path, kind)
     return os.path.join(path, os.listdir(path)[0])
 
 
@@ -52,10 +40,21 @@ def wheel():
     return made("wheel")
 
 
+def unzipped(path):
+    """{name: content} of a wheel."""
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def metadata():
+    return unzipped(wheel())["tsshim-%s.dist-info/METADATA" % version()].decode()
+
+
 def version():
     """What the project is declared as."""
-    with open(os.path.join(ROOT, "meson.build")) as file:
-        return re.search(r"^project\(.*?\bversion: '([^']+)'", file.read(), re.M | re.S).group(1)
+    project = support.read(os.path.join(ROOT, "meson.build"))
+    return re.search(r"^project\(.*?\bversion: '([^']+)'", project, re.M | re.S).group(1)
 
 
 def call(*command, **more):
@@ -69,27 +68,33 @@ def pip(python, *words):
     return call(python, "-m", "pip", "--disable-pip-version-check", "--no-input", *words)
 
 
+@functools.cache
 def environment(kind="wheel", *words):
-    """A fresh environment with the package of this @kind in it; its path."""
-    path, is_new = place("environment-" + kind)
-    if is_new:
-        call(support.PYTHON, "-m", "venv", path)
-        pip(os.path.join(path, "bin", "python"), "install", "-q", "--no-index", *words,
-            made(kind))
+    """An environment with the package of this @kind in it; its path."""
+    path = support.lasting()
+    call(support.PYTHON, "-m", "venv", path)
+    pip(os.path.join(path, "bin", "python"), "install", "-q", "--no-index", *words, made(kind))
     return path
 
 
 def build_tools():
     """A directory with what pip builds the source package with, from PyPI."""
-    path, is_new = place("tools")
-    if is_new:
-        with open(os.path.join(ROOT, "scripts", "wheel", "pyproject.toml")) as file:
-            wanted = json.loads(re.search("^requires = (.*)$", file.read(), re.M).group(1))
-        done = support.run([support.PYTHON, "-m", "pip", "--disable-pip-version-check", "download",
-                            "-q", "--only-binary=:all:", "-d", path, *wanted])
-        if done.status != 0:
-            raise support.Skip("network", "pip cannot fetch %s: %s" % (wanted, done.errors[-500:]))
+    path = support.lasting()
+    project = support.read(os.path.join(ROOT, "scripts", "wheel", "pyproject.toml"))
+    wanted = json.loads(re.search("^requires = (.*)$", project, re.M).group(1))
+    done = support.run([support.PYTHON, "-m", "pip", "--disable-pip-version-check", "download",
+                        "-q", "--only-binary=:all:", "-d", path, *wanted])
+    if done.status != 0:
+        raise support.Skip("network", "pip cannot fetch %s: %s" % (wanted, done.errors[-500:]))
     return path
+
+
+def lintian(path):
+    """The Outcome of lintian on that package."""
+    try:
+        return support.run(["lintian", "--allow-root", "--fail-on", "warning", path])
+    except FileNotFoundError:
+        raise support.Skip("lintian", "lintian is not installed (scripts/deps test)")
 
 
 def installed(environment_path):
@@ -137,21 +142,20 @@ def test_installed_in_an_environment(group):
 
 def test_the_version_is_that_of_the_project():
     assert os.path.basename(wheel()).split("-")[1] == version()
-    with zipfile.ZipFile(wheel()) as archive:
-        metadata = archive.read("tsshim-%s.dist-info/METADATA" % version()).decode()
-    assert re.search("^Version: (.*)$", metadata, re.M).group(1) == version()
+    assert re.search("^Version: (.*)$", metadata(), re.M).group(1) == version()
+    # Nothing else is needed: matplotlib is for who wants the page of tsrun report.
+    assert re.findall("^(?:Requires-Dist|Provides-Extra): .*$", metadata(), re.M) == [
+        "Provides-Extra: report", 'Requires-Dist: matplotlib; extra == "report"']
 
 
-def test_it_says_that_it_has_nothing_for_other_nodes():
+def test_it_says_that_it_has_nothing_for_other_nodes(directory):
     """No wheel may ask for the system's OpenSSL."""
-    with zipfile.ZipFile(wheel()) as archive:
-        assert not [name for name in archive.namelist() if "peer" in name or "secret" in name]
+    assert not [name for name in unzipped(wheel()) if "peer" in name or "secret" in name]
     tsrun = os.path.join(environment(), "bin", "tsrun")
-    with tempfile.TemporaryDirectory() as directory:
-        env = support.plain_environment(TSSHIM_CLUSTER=directory + "/cluster",
-                                        XDG_RUNTIME_DIR=directory)
-        support.write(directory + "/list", "127.0.0.1:11300\n")
-        done = support.run([tsrun, "cluster", "up", "--nodes", directory + "/list"], env)
+    env = support.plain_environment(TSSHIM_CLUSTER=directory + "/cluster",
+                                    XDG_RUNTIME_DIR=directory)
+    support.write(directory + "/list", "127.0.0.1:11300\n")
+    done = support.run([tsrun, "cluster", "up", "--nodes", directory + "/list"], env)
     assert done.status == 125 and "tsshim-secret: No such file" in done.errors, done.errors
     assert "hint: wheels have no programs for other nodes" in done.errors, done.errors
     said = support.run([tsrun, "doctor"], env).output
@@ -159,16 +163,8 @@ def test_it_says_that_it_has_nothing_for_other_nodes():
                      re.M), said
 
 
-def test_nothing_else_is_needed():
-    """matplotlib is for who wants the page of tsrun report."""
-    with zipfile.ZipFile(wheel()) as archive:
-        metadata = archive.read("tsshim-%s.dist-info/METADATA" % version()).decode()
-    assert re.findall("^(?:Requires-Dist|Provides-Extra): .*$", metadata, re.M) == [
-        "Provides-Extra: report", 'Requires-Dist: matplotlib; extra == "report"']
-
-
 @support.whole
-def test_pip_builds_the_source_package():
+def test_pip_builds_the_source_package(group):
     """Without a checkout, and to the same files; in half the time without optimization."""
     path = environment("sdist", "--find-links", build_tools(),
                        "--config-settings", "setup-args=-Doptimization=0")
@@ -183,8 +179,7 @@ def test_pip_builds_the_source_package():
                                  check=False).returncode == 0
     assert len(more) == 2 * has_openssl, more
     assert there - more == installed(environment()) - others_notices()
-    with support.Group() as group:
-        assert shares(tsrun, group.name)
+    assert shares(tsrun, group.name)
 
 
 def test_the_source_package_is_what_git_knows():
@@ -205,18 +200,9 @@ def test_packed_again_the_same_bytes(directory):
     same_bytes(directory, "sdist")
 
 
-def contents(path):
-    """{name below @path, if it is a directory: bytes}"""
-    found = {}
-    for name in glob.glob(path + "/**", recursive=True) if os.path.isdir(path) else [path]:
-        if os.path.isfile(name):
-            found[os.path.relpath(name, path)] = support.read(name, "rb")
-    return found
-
-
 def same_bytes(directory, kind):
-    first = contents(made(kind))
-    assert first and first == contents(os.path.join(directory, os.path.basename(made(kind)))), kind
+    again = os.path.join(directory, os.path.basename(made(kind)))
+    assert support.run(["diff", "--recursive", "--brief", made(kind), again]).status == 0, kind
 
 
 def test_torch_is_met_there():
@@ -253,31 +239,31 @@ def test_moved_and_uninstalled_without_a_trace(directory):
     assert not left, left
 
 
+def asked_for(path, directory, prefix=""):
+    """{name: (libraries, [versions of the C library])} of what is compiled in a wheel; @prefix of the tools that tell."""
+    found = {}
+    for name, content in unzipped(path).items():
+        if content[:4] == b"\x7fELF":
+            copy = os.path.join(directory, os.path.basename(name))
+            support.write(copy, content)
+            told = call(prefix + "readelf", "--wide", "--dynamic", "--version-info", copy)
+            found[name] = (set(re.findall(r"NEEDED.*\[(.*)\]", told)),
+                           [(int(a), int(b)) for a, b in re.findall(r"GLIBC_(\d+)\.(\d+)", told)])
+    return found
+
+
 def test_no_newer_system_is_asked_for(directory):
-    with zipfile.ZipFile(wheel()) as archive:
-        archive.extractall(directory)
-        assert archive.testzip() is None
-    seen = 0
-    for top, _, names in os.walk(directory):
-        for path in [os.path.join(top, name) for name in names]:
-            with open(path, "rb") as file:
-                if file.read(4) != b"\x7fELF":
-                    continue
-            seen += 1
-            needed = re.findall(r"NEEDED.*\[(.*)\]", call("readelf", "-d", path))
-            assert set(needed) <= {"libc.so.6"}, (path, needed)
-            versions = re.findall(r"GLIBC_(\d+)\.(\d+)", call("objdump", "-T", path)
-                                  if needed else "")
-            assert all(tuple(map(int, found)) <= OLDEST for found in versions), (path, versions)
-    assert seen == 3, seen
+    found = asked_for(wheel(), directory)
+    assert len(found) == 3, found
+    for needed, versions in found.values():
+        assert needed <= {"libc.so.6"} and max(versions, default=OLDEST) <= OLDEST, found
+    assert sum(bool(versions) for _, versions in found.values()) == 1, found  # the library; the programs are static
 
 
 def licence_files():
     """{name: content} of what the wheel says of licences."""
     top = "tsshim-%s.dist-info/licenses/" % version()
-    with zipfile.ZipFile(wheel()) as archive:
-        return {name[len(top):]: archive.read(name).decode()
-                for name in archive.namelist() if name.startswith(top)}
+    return {name[len(top):]: content.decode() for name, content in unzipped(wheel()).items() if name.startswith(top)}
 
 
 def others_notices():
@@ -320,9 +306,7 @@ def test_what_notices_point_to_is_there():
     for name in ("LICENSE", "GPL-2", "GPL-3", "LGPL-2.1", "LGPL-3"):
         assert name in files, files.keys()
     assert "Redistributions in binary form" in files["xxhash/copyright"]
-    with zipfile.ZipFile(wheel()) as archive:
-        metadata = archive.read("tsshim-%s.dist-info/METADATA" % version()).decode()
-    head = metadata.split("\n\n")[0]
+    head = metadata().split("\n\n")[0]
     assert "Metadata-Version: 2.4\n" in head
     assert sorted(re.findall("^License-File: (.*)$", head, re.M)) == sorted(files)
     expression = re.search("^License-Expression: (.*)$", head, re.M).group(1)
@@ -331,25 +315,22 @@ def test_what_notices_point_to_is_there():
 
 
 @support.whole
-def test_without_a_notice_there_is_no_wheel():
+def test_without_a_notice_there_is_no_wheel(directory):
     """Here of zlib, which no package is said to have; and of a package that the table lacks."""
     wheel()
-    with tempfile.TemporaryDirectory() as directory:
-        with open(directory + "/dpkg-query", "w") as file:
-            file.write('#!/bin/sh\ncase $* in --search*/libz.a) exit 1 ;; esac\n'
-                       'exec /usr/bin/dpkg-query "$@"\n')
-        os.chmod(directory + "/dpkg-query", 0o755)
-        done = support.run([os.path.join(ROOT, "scripts", "package"), "-o", directory + "/made",
-                            "wheel"], support.plain_environment(
-                                TSSHIM_TEST_MUST="0", PATH=directory + ":" + os.environ["PATH"]))
-        assert done.status != 0 and not os.listdir(directory + "/made")
-        assert re.search("^error: /.*/libz.a is linked into tsrun and there is no notice of it",
-                         done.errors, re.M), done.errors
-        scripts = shutil.copytree(os.path.join(ROOT, "scripts", "lib"), directory + "/scripts/lib")
-        call("sed", "-i", "/^elfutils/d", scripts + "/notices.tsv")
-        done = support.run([support.PYTHON, scripts + "/notices.py", ROOT + "/build-package",
-                            directory + "/notices"])
-        assert done.status != 0 and re.search("/libelf.a .* elfutils has no row", done.errors)
+    support.write(directory + "/dpkg-query", '#!/bin/sh\ncase $* in --search*/libz.a) exit 1 ;; esac\n'
+                  'exec /usr/bin/dpkg-query "$@"\n', 0o755)
+    done = support.run([os.path.join(ROOT, "scripts", "package"), "-o", directory + "/made",
+                        "wheel"], support.plain_environment(
+                            TSSHIM_TEST_MUST="0", PATH=directory + ":" + os.environ["PATH"]))
+    assert done.status != 0 and not os.listdir(directory + "/made")
+    assert re.search("^error: /.*/libz.a is linked into tsrun and there is no notice of it",
+                     done.errors, re.M), done.errors
+    scripts = shutil.copytree(os.path.join(ROOT, "scripts", "lib"), directory + "/scripts/lib")
+    call("sed", "-i", "/^elfutils/d", scripts + "/notices.tsv")
+    done = support.run([support.PYTHON, scripts + "/notices.py", ROOT + "/build-package",
+                        directory + "/notices"])
+    assert done.status != 0 and re.search("/libelf.a .* elfutils has no row", done.errors)
 
 
 @support.whole

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 
 import package
+import pytest
 import support
 import sweeps
 import sweeps_train
@@ -42,9 +43,7 @@ class Place:
     """A root with a fresh environment in it, which the wheel is installed in."""
 
     def __init__(self, release):
-        self.root = os.path.join(ROOTS, release)
-        if not os.path.exists(self.root + "/complete"):
-            raise support.Skip("roots", "no root of %s (scripts/deps roots)" % release)
+        self.root = os.path.dirname(support.installed("roots", "ROOTS", release, "complete"))
         if os.geteuid() != 0:
             raise support.Skip("root", "only root changes its root")
         self.group = "roots-%s-%d" % (release, os.getpid())
@@ -106,7 +105,9 @@ class Place:
         return printed
 
 
-def check(release):
+@support.whole
+@pytest.mark.parametrize("release", RELEASES)
+def test_release(release):
     with Place(release) as place:
         assert support.read(place.root + "/etc/debian_version").startswith(RELEASES[release])
         wanted = place.train([], "one")
@@ -114,23 +115,3 @@ def check(release):
         assert place.shared(jobs=2 if release in JUDGED else 0) == wanted
         printed = place.shared("--align=7", seeds="own")
         assert len(printed[0].splitlines()) == sweeps_train.EPOCHS and printed != wanted, printed
-
-
-@support.whole
-def test_debian_11():
-    check("bullseye")
-
-
-@support.whole
-def test_debian_12():
-    check("bookworm")
-
-
-@support.whole
-def test_debian_13():
-    check("trixie")
-
-
-@support.whole
-def test_debian_14_as_it_is_now():
-    check("forky")

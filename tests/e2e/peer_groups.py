@@ -106,20 +106,31 @@ class Job:
         self.send(*words)
         return self.line()
 
-    def make(self, name, size, *more, finish=True):
-        """Win it, make it, store it; the helper is through with it."""
+    def settle(self):
+        """Until the helper is through with what it was asked for last."""
+        support.wait_until(lambda: self("settled") == "yes", "it is settled")
+
+    def win(self, name, size=100, *more):
         said = self("fetch", name, size, LONG, *more)
         assert said.startswith("WON "), said
+
+    def give_back(self):
+        assert self("return") == "ok"
+        self.settle()
+
+    def make(self, name, size, *more, finish=True):
+        """Win it, make it, store it; the helper is through with it."""
+        self.win(name, size, *more)
         assert self("fill") == "ok"
         assert not finish or self("finish") == "ok"
         assert self("store") == "ok"
-        support.wait_until(lambda: self("settled") == "yes", "the value is stored")
+        self.settle()
 
     def give(self, name, size):
         """Win the sample, make it, hand it over; the helper is through with it."""
         said = self("sample", name, size)
         assert said == "WON", said
-        support.wait_until(lambda: self("settled") == "yes", "the sample is stored")
+        self.settle()
 
     def row(self, index=0):
         """What is told of a server."""

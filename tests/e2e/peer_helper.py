@@ -8,66 +8,50 @@ import os
 import re
 import signal
 
+import pytest
 import support
-from peer_groups import CHUNK, HELPER, LONG, SIZES, Cluster, Node, killpoints, nodes, stopped
+from peer_groups import CHUNK, HELPER, LONG, SIZES, killpoints, nodes, stopped
 
 
 # ---- what works -------------------------------------------------------------------------------
 
 
-def go_through_sizes(one, other, servers):
-    for size in SIZES:
-        one.job.make("size%d" % size, size)
-        for node in (one, other):
-            assert node.job("fetch", "size%d" % size, size, LONG) == "GOT equal", size
-    assert one.job.total("stored", servers) == len(SIZES)
-    assert one.job.total("stored_bytes", servers) == sum(SIZES)
-    assert other.job.total("got", servers) == len(SIZES)
-    assert other.job.total("got_bytes", servers) == sum(SIZES)
-    assert one.job.total("won", servers) == len(SIZES)
-    assert other.job.total("won", servers) == 0
+@pytest.mark.parametrize("servers, tls", [(1, False), (3, True)])
+def test_values_of_all_sizes_reach_another_node(servers, tls):
+    with nodes(2, servers=servers, tls=tls) as (_, one, other):
+        for size in SIZES:
+            one.job.make("size%d" % size, size)
+            for node in (one, other):
+                assert node.job("fetch", "size%d" % size, size, LONG) == "GOT equal", size
+        for job, counted in ((one.job, {"stored": len(SIZES), "stored_bytes": sum(SIZES), "won": len(SIZES)}),
+                             (other.job, {"got": len(SIZES), "got_bytes": sum(SIZES), "won": 0})):
+            assert {name: job.total(name, servers) for name in counted} == counted
+        assert all(other.job.row(i)["state"] == "open" for i in range(servers))
 
 
-def test_values_of_all_sizes_reach_another_node():
-    with nodes(2) as (_, one, other):
-        go_through_sizes(one, other, 1)
-
-
-def test_values_of_all_sizes_over_tls_from_three_servers():
-    with nodes(2, servers=3, tls=True) as (_, one, other):
-        go_through_sizes(one, other, 3)
-        assert all(other.job.row(i)["state"] == "open" for i in range(3))
-
-
-def test_a_piece_of_a_file_lies_where_it_belongs():
+def test_pieces_lie_where_they_belong_and_are_stored_without_a_name():
     with nodes(2) as (_, one, other):
         one.job.make("piece", CHUNK + 100, 12345)
         assert other.job("fetch", "piece", CHUNK + 100, LONG, 12345) == "GOT equal"
-
-
-def test_a_part_that_has_no_name_yet_is_stored():
-    with nodes(2) as (_, one, other):
         one.job.make("part", 1000, finish=False)
         assert other.job("fetch", "part", 1000, LONG) == "GOT equal"
 
 
 def test_what_is_returned_is_won_by_the_next_one():
     with nodes(2) as (_, one, other):
-        assert one.job("fetch", "name", 100, LONG).startswith("WON")
-        assert one.job("return") == "ok"
-        support.wait_until(lambda: one.job("settled") == "yes", "it is returned")
-        assert other.job("fetch", "name", 100, LONG).startswith("WON")
-        assert other.job("return") == "ok"
+        one.job.win("name")
+        one.job.give_back()
+        other.job.win("name")
+        other.job.give_back()
 
 
 def test_what_is_returned_late_is_not_another_nodes_value():
     with nodes(2) as (cluster, one, other):
-        assert one.job("fetch", "name", 100, LONG).startswith("WON")
+        one.job.win("name")
         # As when its two seconds are over.
         assert cluster.servers[0].say("md " + one.job("key") + ":0") == ["HD"]
         other.job.make("name", 100)
-        assert one.job("return") == "ok"
-        support.wait_until(lambda: one.job("settled") == "yes", "it is returned")
+        one.job.give_back()
         # Over the connection that the deletion was sent on before.
         assert one.job("fetch", "name", 100, LONG) == "GOT equal"
 
@@ -75,17 +59,17 @@ def test_what_is_returned_late_is_not_another_nodes_value():
 def test_who_dies_with_what_was_won_returns_it():
     with nodes(2) as (_, one, other):
         doomed = one.start_job()
-        assert doomed("fetch", "name", 100, LONG).startswith("WON")
+        doomed.win("name")
         doomed.kill()
         one.jobs.remove(doomed)
-        support.wait_until(lambda: one.job("settled") == "yes", "its slot is free")
+        one.job.settle()
         support.wait_until(lambda: other.job("fetch", "name", 100, LONG).startswith("WON"), "it is won")
-        assert other.job("return") == "ok"
+        other.job.give_back()
 
 
 def test_who_asks_for_what_another_node_makes_waits_for_it():
     with nodes(2) as (_, one, other):
-        assert one.job("fetch", "name", 100, LONG).startswith("WON")
+        one.job.win("name")
         other.job.send("fetch", "name", 100, LONG)
         support.wait_until(lambda: one.job.row()["won"] == 1, "it is won")
         assert one.job("fill") == "ok" and one.job("store") == "ok"
@@ -96,7 +80,7 @@ def test_who_asks_for_what_another_node_makes_waits_for_it():
 
 def test_nobody_waits_for_another_node_beyond_a_deadline():
     with nodes(2) as (cluster, one, other):
-        assert one.job("fetch", "name", 100, LONG).startswith("WON")
+        one.job.win("name")
         key, server = one.job("key") + ":0", cluster.servers[0]
         # A place that lasts, in the place of one that ends within two seconds.
         server.say("md " + key)
@@ -111,12 +95,12 @@ def test_nobody_waits_for_another_node_beyond_a_deadline():
 
 def test_a_file_that_was_cut_is_not_stored_and_nobody_waits():
     with nodes(2) as (_, one, other):
-        assert one.job("fetch", "name", 2 * CHUNK, LONG).startswith("WON")
+        one.job.win("name", 2 * CHUNK)
         assert one.job("cut") == "ok" and one.job("store") == "ok"
-        support.wait_until(lambda: one.job("settled") == "yes", "it is given up")
+        one.job.settle()
         assert one.job.row()["stored"] == 0
-        assert other.job("fetch", "name", 2 * CHUNK, LONG).startswith("WON")
-        assert other.job("return") == "ok"
+        other.job.win("name", 2 * CHUNK)
+        other.job.give_back()
 
 
 # ---- the helper's life ------------------------------------------------------------------------
@@ -127,31 +111,23 @@ def test_there_is_one_helper():
         second = support.run([HELPER, one.group.name, str(64 << 20), cluster.path, str(64 << 20)])
         assert second.status == 1
         assert one.job("helper").split() == [str(one.helper.pid), "0"]
-        assert one.job("fetch", "name", 100, LONG).startswith("WON")
-        assert one.job("return") == "ok"
+        one.job.win("name")
+        one.job.give_back()
 
 
-def test_it_ends_when_its_cluster_is_another_one():
-    with nodes(1) as (cluster, one):
-        cluster.list(["127.0.0.1:1"])
-        assert one.end_helper() == 1
-        assert one.job("helper").split() == ["0", "ESTALE"]
-
-
-def test_it_ends_when_its_cluster_has_gone():
-    with nodes(1) as (cluster, one):
-        os.rename(cluster.path, cluster.path + ".gone")
-        assert one.end_helper() == 1
-        assert one.job("helper").split() == ["0", "ENOENT"]
-
-
-def test_it_says_why_it_cannot_begin():
-    with Cluster(1) as cluster, Node(cluster) as one:
-        one.end_helper_now()
-        os.chmod(os.path.join(cluster.path, "secret"), 0o640)
-        one.start_helper()
-        assert one.end_helper() == 1
-        assert one.job("helper").split() == ["0", "EPERM"]
+def test_it_says_why_it_ends_or_cannot_begin():
+    """When its cluster is another one, or has gone; or with a secret that others may read."""
+    for change, error, begins in ((lambda cluster: cluster.list(["127.0.0.1:1"]), "ESTALE", False),
+                                  (lambda cluster: os.rename(cluster.path, cluster.path + ".gone"), "ENOENT", False),
+                                  (lambda cluster: os.chmod(cluster.path + "/secret", 0o640), "EPERM", True)):
+        with nodes(1) as (cluster, one):
+            if begins:
+                one.end_helper_now()
+            change(cluster)
+            if begins:
+                one.start_helper()
+            assert one.end_helper() == 1
+            assert one.job("helper").split() == ["0", error]
 
 
 def test_one_that_a_person_starts_says_so():
@@ -189,7 +165,7 @@ def test_one_that_is_stopped_does_not_write_for_who_has_left():
                                "it is stopped")
             assert "ETIME" in said, said
             one.helper.send_signal(signal.SIGCONT)
-            support.wait_until(lambda: one.job("settled") == "yes", "it is through")
+            one.job.settle()
             assert one.job("untouched") == "yes", point
             assert one.job("fetch", "name", 1000, LONG) == "GOT equal", point
 
@@ -198,7 +174,8 @@ def test_one_that_is_stopped_does_not_write_for_who_has_left():
 ANSWERS = {"GOT equal", "NONE", "FAILED", "LATE", "ETIME", "EAGAIN"}
 
 
-def kill_at(point):
+@pytest.mark.parametrize("point", killpoints())
+def test_a_helper_killed_at_every_step_is_followed_by_another_one(point):
     with nodes(2) as (_, one, other):
         one.job.make("there", 2 * CHUNK)
         one.end_helper_now()
@@ -213,17 +190,12 @@ def kill_at(point):
                 if said.startswith("WON"):
                     assert one.job("fill") == "ok" and one.job("store") == "ok"
         if point == "peer_returned" and one.helper.poll() is None:
-            support.wait_until(lambda: one.job("settled") == "yes", "it is stored")
-            assert one.job("fetch", "third", 100, LONG).startswith("WON")
+            one.job.settle()
+            one.job.win("third")
             assert one.job("return") == "ok"
         status = one.end_helper()
         assert status == -signal.SIGKILL, (point, status)
         one.start_helper()
-        support.wait_until(lambda: one.job("settled") == "yes", "the next helper goes on")
-        assert one.job("fetch", "there", 2 * CHUNK, LONG) == "GOT equal", point
-        assert other.job("fetch", "there", 2 * CHUNK, LONG) == "GOT equal", point
-
-
-def test_a_helper_killed_at_every_step_is_followed_by_another_one():
-    for point in killpoints():
-        kill_at(point)
+        one.job.settle()
+        for node in (one, other):
+            assert node.job("fetch", "there", 2 * CHUNK, LONG) == "GOT equal", point

@@ -47,7 +47,7 @@ def test_room_is_made_of_ones_own():
         def one_more():
             said = one.job("sample", next(names), CHUNK)
             assert said in ("WON", "NONE"), said
-            support.wait_until(lambda: one.job("settled") == "yes", "it is stored, or not")
+            one.job.settle()
             return one.job.row()["removed"] > 0
 
         support.wait_until(one_more, "room is made")
@@ -68,7 +68,7 @@ def fill(node, first):
 
     def one_more():
         node.job("sample", next(names), CHUNK)
-        support.wait_until(lambda: node.job("settled") == "yes", "it is stored, or not")
+        node.job.settle()
         return looks(node)
     return one_more
 

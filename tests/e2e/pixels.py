@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The same pixels, errors and positions with and without the library, for every consumer."""
 
+import mmap
 import os
 import shutil
 import tempfile
@@ -72,20 +73,16 @@ def consumer_command(kind, python=PYTHON):
     return lambda order, files: [python, os.path.join(HERE, "consumer.py"), kind, order, *files]
 
 
-def test_the_comparison_notices_a_difference():
+def test_the_comparison_notices_a_difference(directory):
     """One changed byte, one missing picture, another exit status: each must be noticed."""
     files = support.pictures("s_4")
     reference = run(decode_command()("given", files))
-    with tempfile.TemporaryDirectory() as directory:
-        copies = [shutil.copy(path, directory) for path in files]
-        with open(copies[0], "r+b") as file:
-            file.seek(os.path.getsize(copies[0]) // 2)
-            byte = file.read(1)
-            file.seek(-1, os.SEEK_CUR)
-            file.write(bytes([byte[0] ^ 0x15]))
-        for wrong in (copies, copies[1:], copies + ["/nonexistent"]):
-            with pytest.raises(AssertionError):
-                same_pictures(reference, run(decode_command()("given", wrong)), "self-check")
+    copies = [shutil.copy(path, directory) for path in files]
+    data, middle = support.read(copies[0], "rb"), os.path.getsize(copies[0]) // 2
+    support.overwrite(copies[0], middle, bytes([data[middle] ^ 0x15]))
+    for wrong in (copies, copies[1:], copies + ["/nonexistent"]):
+        with pytest.raises(AssertionError):
+            same_pictures(reference, run(decode_command()("given", wrong)), "self-check")
 
 
 @pytest.mark.parametrize("source, verify", [support.left_unless(
@@ -140,21 +137,10 @@ def test_consumer(kind, python=PYTHON):
     compare(consumer_command(kind, python), support.pictures(), kind, True)
 
 
-def test_pillow_wheel():
-    test_consumer("pillow", wheel_python())
-
-
-@support.whole
-def test_pillow_wheel_draft():
-    test_consumer("pillow_draft", wheel_python())
-
-
-def wheel_python():
-    """Python of a virtual environment with the current Pillow wheel (see scripts/deps)."""
-    python = os.environ.get("TSSHIM_TEST_WHEEL_PYTHON")
-    if not python or not os.path.exists(python):
-        raise support.Skip("wheel", "TSSHIM_TEST_WHEEL_PYTHON names no Python with the wheel")
-    return python
+@pytest.mark.parametrize("kind", ["pillow", support.left_unless(False, "pillow_draft")])
+def test_pillow_wheel(kind):
+    """The current one from PyPI."""
+    test_consumer(kind, support.installed("wheel", "WHEEL_PYTHON"))
 
 
 def test_turbojpeg():
@@ -166,14 +152,29 @@ def test_turbojpeg():
             same_pictures(reference, run([victim("turbo"), *files], group.environment()), "tj")
 
 
-def test_encoders_are_left_alone():
+def test_encoders_are_left_alone(group):
     """jpeg_abort and jpeg_destroy are shared by both kinds of objects."""
     command = [victim("compress"), "30"]
-    with Group() as group:
-        support.equal(run(command), run(command, group.environment()), "compress")
+    support.equal(run(command), run(command, group.environment()), "compress")
 
 
-def rewritten(how):
+def rename(path, data):
+    support.write(path + ".new", data)
+    os.utime(path + ".new", (1, 1))
+    os.rename(path + ".new", path)
+
+
+def store(path, data):
+    """By a memory map."""
+    if not os.path.exists(path):
+        support.write(path, data)
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), len(data)) as memory:
+        memory[:] = data
+    os.utime(path, (1, 1))
+
+
+@pytest.mark.parametrize("how", [support.write, rename, store])
+def test_rewritten(how):
     """A file whose content is replaced between two decodes, by @how(path, data)."""
     old, new = (open(path, "rb").read() for path in (
         support.pictures("s_prefix_a")[0], support.pictures("s_prefix_c")[0]))
@@ -189,32 +190,6 @@ def rewritten(how):
                 for job in [support.start(command, group.environment()) for _ in range(2)]:
                     same_pictures(reference, support.finish(job), source)
         assert group.pixels("shared") > 0, "nothing was shared"
-
-
-def test_rewritten_in_place():
-    def write(path, data):
-        support.write(path, data)
-    rewritten(write)
-
-
-def test_rewritten_by_rename():
-    def rename(path, data):
-        support.write(path + ".new", data)
-        os.utime(path + ".new", (1, 1))
-        os.rename(path + ".new", path)
-    rewritten(rename)
-
-
-def test_rewritten_by_mmap_store():
-    import mmap
-
-    def store(path, data):
-        if not os.path.exists(path):
-            support.write(path, data)
-        with open(path, "r+b") as file, mmap.mmap(file.fileno(), len(data)) as memory:
-            memory[:] = data
-        os.utime(path, (1, 1))
-    rewritten(store)
 
 
 def test_scopes_of_plugins():

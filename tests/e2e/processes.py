@@ -4,7 +4,6 @@
 import glob
 import os
 import subprocess
-import tempfile
 
 import pytest
 
@@ -41,15 +40,14 @@ def test_the_comparison_notices_a_difference():
             equal(good, run(["sh", "-c", wrong]), "self-check")
 
 
-def test_fork_vfork_spawn():
-    alike([victim("forker"), *some_pictures()], "forker")
+@pytest.mark.parametrize("words", ["forker", "threads 8"])
+def test_victims(words):
+    """Fork, vfork and spawn; and threads."""
+    name, *more = words.split()
+    alike([victim(name), *more, *some_pictures()], name)
 
 
-def test_threads():
-    alike([victim("threads"), "8", *some_pictures()], "threads")
-
-
-@pytest.mark.parametrize("recipe", """os_fork subprocess_run pool_fork pool_spawn pool_forkserver posix_spawn
+@pytest.mark.parametrize("recipe", """os_fork subprocess_run pool:fork pool:spawn pool:forkserver posix_spawn
     close_everything threads daemon exec_from_thread exception exit_status killed""".split())
 def test_recipes_of_processes_child(recipe):
     alike([PYTHON, os.path.join(HERE, "processes_child.py"), recipe, *some_pictures()], recipe)
@@ -72,8 +70,14 @@ def first_of(*patterns):
     return None
 
 
-def other_preload(library, what, **more):
+@pytest.mark.parametrize("what, files, more", [
+    ("jemalloc", ["libjemalloc.so.2"], {}),
+    ("asan", ["libasan.so.8", "libasan.so.6"], {"ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"})])
+def test_preload(what, files, more):
     """Ours in front of and behind another preload."""
+    library = first_of(*("/usr/lib/*/" + file for file in files))
+    if not library:
+        raise support.Skip(what, "it is not installed")
     command = [victim("forker"), *some_pictures()]
     reference = run(command, support.plain_environment(LD_PRELOAD=library, **more))
     assert reference.status == 0, reference.errors[-1500:]
@@ -83,20 +87,6 @@ def other_preload(library, what, **more):
                 equal(reference, run(command, group.environment()), what + ": " + preload)
 
 
-def test_preload_jemalloc():
-    library = first_of("/usr/lib/*/libjemalloc.so.2")
-    if not library:
-        raise support.Skip("jemalloc", "libjemalloc2 is not installed")
-    other_preload(library, "jemalloc")
-
-
-def test_preload_asan():
-    library = first_of("/usr/lib/*/libasan.so.8", "/usr/lib/*/libasan.so.6")
-    if not library:
-        raise support.Skip("asan", "libasan is not installed")
-    other_preload(library, "asan", ASAN_OPTIONS="detect_leaks=0:verify_asan_link_order=0")
-
-
 def test_static_children():
     busybox = first_of("/bin/busybox", "/usr/bin/busybox")
     if not busybox:
@@ -104,17 +94,16 @@ def test_static_children():
     alike([busybox, "sh", "-c", "echo static; exec %s seq 3" % busybox], "busybox")
 
 
-def test_static_victim():
+def test_static_victim(directory):
     """A victim with libjpeg inside cannot be reached, and is unharmed."""
     sources = [os.path.join(HERE, "..", "victims", name + ".c")
                for name in ("decode", "sources", "victim")]
-    with tempfile.TemporaryDirectory() as directory:
-        program = os.path.join(directory, "static")
-        made = subprocess.run(["cc", "-D_GNU_SOURCE", "-static", "-o", program, *sources,
-                               "-ljpeg"], stderr=subprocess.PIPE)
-        if made.returncode != 0:
-            raise support.Skip("static", "cannot link statically to libjpeg")
-        alike([program, *some_pictures()], "static")
+    program = os.path.join(directory, "static")
+    made = subprocess.run(["cc", "-D_GNU_SOURCE", "-static", "-o", program, *sources,
+                           "-ljpeg"], stderr=subprocess.PIPE)
+    if made.returncode != 0:
+        raise support.Skip("static", "cannot link statically to libjpeg")
+    alike([program, *some_pictures()], "static")
 
 
 def test_summary_of_what_a_script_starts():

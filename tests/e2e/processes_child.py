@@ -59,18 +59,6 @@ def pool(method):
     decode_all("after")
 
 
-def pool_fork():
-    pool("fork")
-
-
-def pool_spawn():
-    pool("spawn")
-
-
-def pool_forkserver():
-    pool("forkserver")
-
-
 def posix_spawn():
     decode_all("before")
     pid = os.posix_spawn(sys.executable, [sys.executable, __file__, "leaf", FILES[0]],

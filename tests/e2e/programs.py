@@ -9,17 +9,15 @@ got equal data.  The environment and the scripts come from `scripts/deps program
 shares is told in docs/programs.md.
 """
 
+import functools
 import os
 import re
-import tempfile
 
 import pytest
-
 import numpy
-import PIL.Image
 
 import support
-from support import BUILD, HERE, TSRUN, Group, finish, plain_environment, start
+from support import HERE, TSRUN, Group, finish, plain_environment, start
 
 ROOT = os.environ.get("TSSHIM_TEST_PROGRAMS", "")
 IMAGES, VALIDATION, EPOCHS = 96, 24, 2
@@ -28,10 +26,7 @@ OURS = r"^(?:\d+ )?(?:\w*loss|validation|weights|grad_norm) \S+(?: tokens \d+)?$
 
 
 def python():
-    path = os.path.join(ROOT, "bin", "python")
-    if not os.path.exists(path):
-        raise support.Skip("programs", "their environment is not there (scripts/deps programs)")
-    return path
+    return support.installed("programs", "PROGRAMS", "bin", "python")
 
 
 def script(*parts):
@@ -39,32 +34,15 @@ def script(*parts):
     return os.path.join(ROOT, "scripts", *parts)
 
 
-class Data:
+def fill(path):
     """Images in folders and a file of tokens."""
+    generator = support.photographs(
+        os.path.join(path, part, "class%d" % (number % 6), "%02d.jpg" % number)
+        for part, count in (("train", IMAGES), ("val", VALIDATION)) for number in range(count))
+    generator.randint(0, 512, 64 * 256 + 1).astype(numpy.uint16).tofile(os.path.join(path, "tokens"))
 
-    path = os.path.join(BUILD, "tests", "e2e", "programs-data")
 
-    @classmethod
-    def make(cls):
-        support.make_data("programs-data", cls._fill)
-
-    @staticmethod
-    def _fill(path):
-        generator = numpy.random.RandomState(0)
-        for part, count in (("train", IMAGES), ("val", VALIDATION)):
-            for number in range(count):
-                folder = os.path.join(path, part, "class%d" % (number % 6))
-                os.makedirs(folder, exist_ok=True)
-                small = generator.randint(0, 256, (30, 40, 3)).astype(numpy.uint8)
-                PIL.Image.fromarray(small).resize((500, 375), PIL.Image.BICUBIC).save(
-                    os.path.join(folder, "%02d.jpg" % number), quality=90)
-        generator.randint(0, 512, 64 * 256 + 1).astype(numpy.uint16).tofile(
-            os.path.join(path, "tokens"))
-
-    @classmethod
-    def settle(cls):
-        """Wait until the library takes the files for finished."""
-        support.settle(cls.path)
+Data = support.Data("programs-data", fill)
 
 
 # ---- the programs: command(seed, output, start) -> list; start is where a plain run wrote ----
@@ -183,26 +161,18 @@ class Counts:
 
     def __init__(self, before, statistics):
         self.passed = statistics["passed"]
-        self.shared = {kind: _shared(statistics, kind) - _shared(before, kind)
-                       for kind in ("sample", "pixels")}
+        self.shared = {kind: sum(sign * dataset[kind]["shared"] for sign, told in ((1, statistics), (-1, before))
+                                 for dataset in told.get("datasets", [])) for kind in ("sample", "pixels")}
 
     def is_enough(self, kind):
         """Half of all is what one job can take from the other; the start costs some."""
         return kind is None or self.shared[kind] > DELIVERED / 6
 
 
-def _shared(statistics, kind):
-    return sum(dataset[kind]["shared"] for dataset in statistics.get("datasets", []))
-
-
-_work = []
-
-
+@functools.lru_cache(maxsize=None)
 def work():
     """A directory for what the programs write; goes with this process."""
-    if not _work:
-        _work.append(tempfile.TemporaryDirectory())
-    return _work[0].name
+    return support.lasting()
 
 
 def expect(counts, kind, reason):

@@ -25,19 +25,6 @@ def loaders_of(options):
             for data in (training, validation)]
 
 
-def run(model, loader, optimizer, what):
-    """One pass; trains with an @optimizer, else only looks."""
-    model.train(optimizer is not None)
-    with torch.set_grad_enabled(optimizer is not None):
-        for images, labels in loader:
-            loss = torch.nn.functional.cross_entropy(model(images), labels)
-            if optimizer:
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-            print(what, float(loss.detach()).hex())
-
-
 def main():
     options = programs_model.parser().parse_args()
     torch.manual_seed(0)  # the same weights at first, whatever the seed
@@ -45,11 +32,7 @@ def main():
     random.seed(options.seed)
     torch.manual_seed(options.seed)
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=1e-4)
-    training, validation = loaders_of(options)
-    for _ in range(options.epochs):
-        run(model, training, optimizer, "loss")
-        run(model, validation, None, "validation")
-    print("weights", programs_model.digest(model))
+    programs_model.train(options, model, optimizer, *loaders_of(options))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,26 @@ def network(classes=6):
         torch.nn.AdaptiveAvgPool2d(3), torch.nn.Flatten(), torch.nn.Linear(144, classes))
 
 
+def pass_over(model, loader, optimizer, what):
+    """Train with an @optimizer, else only look; the losses are told as @what."""
+    model.train(optimizer is not None)
+    with torch.set_grad_enabled(optimizer is not None):
+        for images, labels in loader:
+            loss = torch.nn.functional.cross_entropy(model(images), labels)
+            if optimizer:
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            print(what, float(loss.detach()).hex())
+
+
+def train(options, model, optimizer, training, validation):
+    for _ in range(options.epochs):
+        pass_over(model, training, optimizer, "loss")
+        pass_over(model, validation, None, "validation")
+    print("weights", digest(model))
+
+
 def digest(model):
     """Of all parameters and buffers, to the last bit."""
     total = hashlib.sha256()

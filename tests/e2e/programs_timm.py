@@ -27,19 +27,7 @@ def main():
     model = timm.create_model("test_resnet", num_classes=6) if is_there else programs_model.network()
     timm.utils.random_seed(options.seed)
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
-    training = loader_of(options, "train", True)
-    validation = loader_of(options, "val", False)
-    for _ in range(options.epochs):
-        for loader, what in ((training, "loss"), (validation, "validation")):
-            model.train(what == "loss")
-            for images, labels in loader:
-                loss = torch.nn.functional.cross_entropy(model(images), labels)
-                if what == "loss":
-                    optimizer.zero_grad()
-                    loss.backward()
-                    optimizer.step()
-                print(what, float(loss.detach()).hex())
-    print("weights", programs_model.digest(model))
+    programs_model.train(options, model, optimizer, loader_of(options, "train", True), loader_of(options, "val", False))
 
 
 if __name__ == "__main__":

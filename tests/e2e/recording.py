@@ -2,12 +2,13 @@
 """Recordings of what was delivered, as files: killed at any byte, damaged, foreign, no room."""
 
 import os
-import sys
+import re
 import tempfile
 
+import pytest
 import support
 
-sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
+support.search("hooks", "torch", "python")
 from tsshim_torch.sharing.order import recording  # noqa: E402
 
 SEED, NAME, OTHER = 7, b"a loader's name.", b"another loader's"
@@ -51,13 +52,9 @@ def opened(data, directory, seed=SEED):
     return recording.Recording(path, seed)
 
 
-def refused(data, directory, seed=SEED):
-    """The message."""
-    try:
-        opened(data, directory, seed)
-    except recording.Unusable as error:
-        return str(error)
-    raise AssertionError("it was replayed")
+def refused(says, function, *words):
+    with pytest.raises(recording.Unusable, match=re.escape(says)):
+        function(*words)
 
 
 def recorded(directory):
@@ -105,7 +102,7 @@ def test_a_file_ends_wherever_the_job_was_killed(directory):
             most[ordinal, epoch] = len(had)
     assert set(most.values()) == {10, 12}, most  # the last batch of the last one was cut
     for size in range(recording.HEADER_BYTES):
-        assert "it is none" in refused(data[:size], directory)
+        refused("it is none", opened, data[:size], directory)
 
 
 def test_a_damaged_byte_is_noticed(directory):
@@ -125,23 +122,14 @@ def test_a_damaged_byte_is_noticed(directory):
 
 def test_others_are_refused(directory):
     _, data = recorded(directory)
-    assert "its seed is 7, not 8" in refused(data, directory, 8)
-    assert "it is none" in refused(b"a text that is long enough to have a header in front",
-                                   directory)
+    refused("its seed is 7, not 8", opened, data, directory, 8)
+    refused("it is none", opened, b"a text that is long enough to have a header in front", directory)
     newer = bytearray(data)
     newer[8] += 1
-    assert "its version is 3" in refused(bytes(newer), directory)
-    try:
-        recording.Recording(os.path.join(directory, "none"), SEED)
-        raise AssertionError
-    except recording.Unusable as error:
-        assert "No such file" in str(error)
-    for name, epoch, why in ((OTHER, 0, "another data set"), (NAME, 4, "its epoch 0 is here 4")):
-        try:
-            given(opened(data, directory), name, 0, epoch)
-            raise AssertionError(why)
-        except recording.Unusable as error:
-            assert why in str(error), error
+    refused("its version is 3", opened, bytes(newer), directory)
+    refused("No such file", recording.Recording, os.path.join(directory, "none"), SEED)
+    refused("another data set", given, opened(data, directory), OTHER, 0, 0)
+    refused("its epoch 0 is here 4", given, opened(data, directory), NAME, 0, 4)
 
 
 def test_an_error_ends_the_recording_with_a_line():

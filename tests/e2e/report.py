@@ -3,15 +3,12 @@
 
 import io
 import json
-import os
-import sys
 
 import report_logs
 import support
 from report_logs import BEGIN
 
-PAGE = os.path.join(os.path.dirname(os.path.dirname(support.HERE)), "shim", "tsrun", "page")
-sys.path.insert(0, PAGE)
+support.search("shim", "tsrun", "page")
 
 from tsshim_report import facts, log as logs, series, words  # noqa: E402
 

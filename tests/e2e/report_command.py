@@ -2,7 +2,6 @@
 """tsrun report: the command, and the file that is written."""
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -16,8 +15,8 @@ from report import counts, job, line, sample
 
 
 def environment(**more):
-    env = support.plain_environment(PATH="/usr/bin:/bin", TZ="UTC", **more)
-    return {k: v for k, v in env.items() if k not in ("XDG_STATE_HOME", "TSREPORT_TRIED")}
+    env = support.plain_environment(PATH="/usr/bin:/bin", TZ="UTC")
+    return {**{k: v for k, v in env.items() if k not in ("XDG_STATE_HOME", "TSREPORT_TRIED")}, **more}
 
 
 def report(*options, **more):
@@ -35,6 +34,14 @@ def written(directory, text, name="log.events"):
     return path
 
 
+def page_of(*words, **more):
+    """The page of these logs, or options, of which nothing is said."""
+    need_matplotlib()
+    done = report("-o", "-", *words, **more)
+    assert done.status == 0 and done.errors == "", done.errors
+    return done.output
+
+
 def figures(page):
     """{id: value} of the page's numbers."""
     return dict(re.findall(r'<data id="([^"]*)" value="([^"]*)">', page))
@@ -50,112 +57,91 @@ def expect_failure(done, what, hint=None):
         assert lines[1].startswith("hint: ") and hint in lines[1], lines
 
 
-def test_page_of_the_group_and_its_damaged_line():
+def test_page_of_the_group_and_its_damaged_line(directory):
     need_matplotlib()
-    with tempfile.TemporaryDirectory() as home:
-        os.makedirs(home + "/state/tsshim")
-        log = written(home + "/state/tsshim", counts(0, 10, 30) + "{\n" + counts(9, 20, 60),
-                      "some@%s.events" % os.uname().nodename)
-        page = home + "/page.html"
-        done = report("-o", page, "--group", "some", XDG_STATE_HOME="", HOME=home)
-        expect_failure(done, "cannot read", "--events")
-        assert not os.path.exists(page)
-        env = dict(environment(), XDG_STATE_HOME=home + "/state")
-        done = support.run([support.TSRUN, "report", "-o", page, "--group", "some"], env)
-        assert done.status == 0 and done.output == "", done.errors
-        assert done.errors == "tsrun: %s:2: cut off, or not JSON, ignoring\n" % log, done.errors
-        found = figures(support.read(page))
-        assert (found["delivered"], found["taken"], found["made"]) == ("80", "60", "20")
-        assert log + "</bdi>:2: cut off" in support.read(page)
-        assert stat.S_IMODE(os.stat(page).st_mode) == 0o600
-        assert [name for name in os.listdir(home) if "page" in name] == ["page.html"]
+    home, page = directory, directory + "/page.html"
+    os.makedirs(home + "/state/tsshim")
+    log = written(home + "/state/tsshim", counts(0, 10, 30) + "{\n" + counts(9, 20, 60),
+                  "some@%s.events" % os.uname().nodename)
+    done = report("-o", page, "--group", "some", HOME=home)
+    expect_failure(done, "cannot read", "--events")
+    assert not os.path.exists(page)
+    done = report("-o", page, "--group", "some", XDG_STATE_HOME=home + "/state")
+    assert done.status == 0 and done.output == "", done.errors
+    assert done.errors == "tsrun: %s:2: cut off, or not JSON, ignoring\n" % log, done.errors
+    found = figures(support.read(page))
+    assert (found["delivered"], found["taken"], found["made"]) == ("80", "60", "20")
+    assert log + "</bdi>:2: cut off" in support.read(page)
+    assert stat.S_IMODE(os.stat(page).st_mode) == 0o600
+    assert [name for name in os.listdir(home) if "page" in name] == ["page.html"]
 
 
-def test_page_of_jobs_that_ran():
+def test_page_of_jobs_that_ran(directory, group):
     """What the log of the group says is what `tsrun stats` says."""
     need_matplotlib()
-    with tempfile.TemporaryDirectory() as home, support.Group() as group:
-        env = dict(environment(), XDG_STATE_HOME=home)
-        tsrun = [support.TSRUN, "--group", group.name, "--keep", "1h", "--events", "--"]
-        for _ in range(2):
-            done = support.run([*tsrun, support.victim("decode"),
-                                *support.pictures("s_baseline")], env)
-            assert done.status == 0, done.errors
-        log = "%s/tsshim/%s@%s.events" % (home, group.name, os.uname().nodename)
-        support.wait_until(lambda: support.read(log).count('"ended":1') == 2, "the last lines")
-        counted = json.loads(support.run([support.TSRUN, "stats", "--json", "--group", group.name],
-                                         env).output)["jobs"]
-        done = support.run([support.TSRUN, "report", "-o", "-", "--group", group.name], env)
-        assert done.status == 0 and done.errors == "", done.errors
-        found = figures(done.output)
-        assert (int(found["made"]), int(found["taken"]), int(found["jobs"])) == (
-            *(sum(job["pixels"][what] for job in counted) for what in ("produced", "shared")), 2)
-        assert int(found["taken"]) > 0
-        group.gc()
+    env = environment(XDG_STATE_HOME=directory)
+    tsrun = [support.TSRUN, "--group", group.name, "--keep", "1h", "--events", "--"]
+    for _ in range(2):
+        done = support.run([*tsrun, support.victim("decode"), *support.pictures("s_baseline")], env)
+        assert done.status == 0, done.errors
+    log = "%s/tsshim/%s@%s.events" % (directory, group.name, os.uname().nodename)
+    support.wait_until(lambda: support.read(log).count('"ended":1') == 2, "the last lines")
+    counted = group.statistics()["jobs"]
+    found = figures(page_of("--group", group.name, XDG_STATE_HOME=directory))
+    assert (int(found["made"]), int(found["taken"]), int(found["jobs"])) == (
+        *(sum(job["pixels"][what] for job in counted) for what in ("produced", "shared")), 2)
+    assert int(found["taken"]) > 0
+    group.gc()
 
 
-def test_reasons_are_those_of_the_program():
-    need_matplotlib()
+def test_reasons_are_those_of_the_program(directory):
     text, fix = tables.reasons()["alone"]
-    with tempfile.TemporaryDirectory() as directory:
-        log = written(directory, line(0, job(sample=sample(10), passed={
-            "alone": 3, "verify": 9, "of_a_newer": 2})))
-        done = report("-o", "-", log)
-        assert done.status == 0 and done.errors == "", done.errors
-        plain = re.sub(r"<[^>]*>", "", done.output)
-        assert text in plain and fix in plain
-        assert 'data-reason="alone"' in done.output and "counted by a newer version" in plain
-        assert figures(done.output)["reason-verify"] == "9"
+    page = page_of(written(directory, line(0, job(sample=sample(10), passed={"alone": 3, "verify": 9, "of_a_newer": 2}))))
+    plain = re.sub(r"<[^>]*>", "", page)
+    assert text in plain and fix in plain
+    assert 'data-reason="alone"' in page and "counted by a newer version" in plain
+    assert figures(page)["reason-verify"] == "9"
 
 
-def test_nothing_recorded():
-    need_matplotlib()
-    with tempfile.TemporaryDirectory() as directory:
-        for text in ("", line(0)):
-            done = report("-o", "-", written(directory, text))
-            assert done.status == 0 and done.errors == "", done.errors
-            assert 'id="nothing"' in done.output
+def test_nothing_recorded(directory):
+    for text in ("", line(0)):
+        assert 'id="nothing"' in page_of(written(directory, text))
 
 
-def test_logs_of_other_versions_are_named_and_are_a_failure():
+def test_logs_of_other_versions_are_named_and_are_a_failure(directory):
     need_matplotlib()
     older = '{"tsshim_events":1,"t":1.0,"version":"0.0.9","group":"g","node":"n"}\n' \
         '{"t":2.0,"e":"end","job":"7.1"}\n'
-    with tempfile.TemporaryDirectory() as directory:
-        for number, text in ((1, older), (3, counts(0, 10, tsshim_events=3))):
-            log = written(directory, text)
-            done = report("-o", directory + "/page.html", log)
-            assert done.status == 125 and done.errors == (
-                "tsrun: %s:1: format %d of the log, and only 2 is known here; what follows is left "
-                "out, ignoring\ntsrun: nothing that this version of tsrun can read\n"
-                "hint: a log is read by the version of tsrun that wrote it\n" % (log, number)), done.errors
-            assert os.listdir(directory) == ["log.events"]
+    for number, text in ((1, older), (3, counts(0, 10, tsshim_events=3))):
+        log = written(directory, text)
+        done = report("-o", directory + "/page.html", log)
+        assert done.status == 125 and done.errors == (
+            "tsrun: %s:1: format %d of the log, and only 2 is known here; what follows is left "
+            "out, ignoring\ntsrun: nothing that this version of tsrun can read\n"
+            "hint: a log is read by the version of tsrun that wrote it\n" % (log, number)), done.errors
+        assert os.listdir(directory) == ["log.events"]
 
 
-def test_the_file_before_is_read_as_well():
+def test_the_file_before_is_read_as_well(directory):
+    written(directory, counts(0, 10, 30) + line(1, job(ended=report_logs.BEGIN + 1)), "log.events.1")
+    found = figures(page_of(written(directory, counts(60, 5, name="8.1"))))
+    assert (found["made"], found["taken"], found["jobs"]) == ("15", "30", "2")
+
+
+def test_the_file_is_replaced_whole_or_not_at_all(directory):
     need_matplotlib()
-    with tempfile.TemporaryDirectory() as directory:
-        written(directory, counts(0, 10, 30) + line(1, job(ended=report_logs.BEGIN + 1)), "log.events.1")
-        log = written(directory, counts(60, 5, name="8.1"))
-        found = figures(report("-o", "-", log).output)
-        assert (found["made"], found["taken"], found["jobs"]) == ("15", "30", "2")
-
-
-def test_the_file_is_replaced_whole_or_not_at_all():
-    need_matplotlib()
-    with tempfile.TemporaryDirectory() as directory:
-        log = written(directory, counts(0, 10))
-        real, link = directory + "/real.html", directory + "/link.html"
-        written(directory, "old", "real.html")
-        os.symlink("real.html", link)
-        inode = os.stat(real).st_ino
-        done = report("-o", link, log)
-        assert done.status == 0 and os.path.islink(link), done.errors
-        assert os.stat(real).st_ino != inode and "delivered" in support.read(real)
-        assert sorted(os.listdir(directory)) == ["link.html", "log.events", "real.html"]
-        expect_failure(report("-o", directory + "/no/page.html", log), "cannot write to")
-        expect_failure(report("-o", "/dev/full", log), "cannot write to '/dev/full'")
-        assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+    log = written(directory, counts(0, 10))
+    real, link = directory + "/real.html", directory + "/link.html"
+    written(directory, "old", "real.html")
+    os.symlink("real.html", link)
+    inode = os.stat(real).st_ino
+    done = report("-o", link, log)
+    assert done.status == 0 and os.path.islink(link), done.errors
+    assert os.stat(real).st_ino != inode and "delivered" in support.read(real)
+    assert sorted(os.listdir(directory)) == ["link.html", "log.events", "real.html"]
+    expect_failure(report("-o", directory + "/no/page.html", log), "cannot write to")
+    expect_failure(report("-o", "/dev/full", log), "cannot write to '/dev/full'")
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
 
 
 def test_wrong_words():
@@ -165,33 +151,26 @@ def test_wrong_words():
     expect_failure(report("-o", "x.html", "--json"), "unknown option '--json'", "does not belong")
 
 
-def test_logs_that_cannot_be_read():
+def test_logs_that_cannot_be_read(directory):
     need_matplotlib()
-    with tempfile.TemporaryDirectory() as directory:
-        expect_failure(report("-o", "-", directory + "/none"), "cannot read", "--events")
-        expect_failure(report("-o", "-", directory), "Is a directory")
+    expect_failure(report("-o", "-", directory + "/none"), "cannot read", "--events")
+    expect_failure(report("-o", "-", directory), "Is a directory")
 
 
-def test_without_matplotlib():
+def test_without_matplotlib(directory):
     """One line that says what is missing where, and one that mends it; of a broken one as well."""
-    with tempfile.TemporaryDirectory() as directory:
-        log = written(directory, counts(0, 10))
-        written(directory, "import sys\nclass Blind:\n    @staticmethod\n"
-                "    def find_spec(name, *_):\n        if name == 'matplotlib':\n"
-                "            raise ModuleNotFoundError(name)\nsys.meta_path.insert(0, Blind)\n",
-                "sitecustomize.py")
-        expect_failure(report("-o", "-", log, PYTHONPATH=directory),
-                       "needs matplotlib, which %s does not have" % support.PYTHON,
-                       "apt install python3-matplotlib")
-    with tempfile.TemporaryDirectory() as directory:
-        log = written(directory, counts(0, 10))
-        os.mkdir(directory + "/matplotlib")
-        written(directory + "/matplotlib", "raise RuntimeError('two\\nlines')", "__init__.py")
-        expect_failure(report("-o", "-", log, PYTHONPATH=directory),
-                       "matplotlib of %s cannot be used: two lines" % support.PYTHON, "matplotlib")
-        env = dict(environment(), PATH=directory)
-        done = support.run([support.TSRUN, "report", "-o", "-", log], env)
-        expect_failure(done, "no python3 in PATH", "python3-matplotlib")
+    log = written(directory, counts(0, 10))
+    written(directory, "import sys\nclass Blind:\n    @staticmethod\n"
+            "    def find_spec(name, *_):\n        if name == 'matplotlib':\n"
+            "            raise ModuleNotFoundError(name)\nsys.meta_path.insert(0, Blind)\n",
+            "sitecustomize.py")
+    expect_failure(report("-o", "-", log, PYTHONPATH=directory),
+                   "needs matplotlib, which %s does not have" % support.PYTHON, "apt install python3-matplotlib")
+    os.makedirs(directory + "/broken/matplotlib")
+    written(directory + "/broken/matplotlib", "raise RuntimeError('two\\nlines')", "__init__.py")
+    expect_failure(report("-o", "-", log, PYTHONPATH=directory + "/broken"),
+                   "matplotlib of %s cannot be used: two lines" % support.PYTHON, "matplotlib")
+    expect_failure(report("-o", "-", log, PATH=directory), "no python3 in PATH", "python3-matplotlib")
 
 
 @contextlib.contextmanager
@@ -202,9 +181,7 @@ def parrot():
         os.makedirs(directory + "/report")
         for name in ("shim/tsrun/tsrun", "libtsshim.so"):
             shutil.copy(os.path.join(support.BUILD, name), os.path.join(directory, name))
-        python = written(directory, "#!/bin/sh\necho \"$TSSHIM_DISABLE\" \"$@\"\n",
-                         "shim/tsrun/python3")
-        os.chmod(python, 0o755)
+        support.write(directory + "/shim/tsrun/python3", "#!/bin/sh\necho \"$TSSHIM_DISABLE\" \"$@\"\n", 0o755)
         yield directory, directory + "/shim/tsrun/tsrun"
 
 
@@ -225,8 +202,7 @@ def test_options_stand_where_they_like():
                 (["--output=p", "--", "-b"], ["-b"]), (["-o", "p", "a", "--", "-b"], ["a", "-b"]),
                 (["-", "--output", "p"], ["-"]),
                 (["-o", "p", "--group", "g"], ["/s/tsshim/g@%s.events" % os.uname().nodename])):
-            done = support.run([tsrun, "report", *words_given],
-                               dict(environment(), XDG_STATE_HOME="/s"))
+            done = support.run([tsrun, "report", *words_given], environment(XDG_STATE_HOME="/s"))
             assert done.status == 0, (words_given, done.errors)
             assert done.output.split()[5:] == ["--output", "p", "--", *logs_read], words_given
         env = environment()
@@ -235,11 +211,10 @@ def test_options_stand_where_they_like():
 
 
 @support.whole
-def test_a_large_log():
+def test_a_large_log(directory):
     """16 MiB of 16 jobs; the page has as much of it as can be seen."""
     need_matplotlib()
     text = report_logs.sweep(16, 9000).run(9000).text()[:16 << 20]
-    with tempfile.TemporaryDirectory() as directory:
-        done = report("-o", directory + "/page.html", written(directory, text))
-        assert done.status == 0 and len(done.errors.splitlines()) <= 1, done.errors
-        assert os.path.getsize(directory + "/page.html") < 2 << 20
+    done = report("-o", directory + "/page.html", written(directory, text))
+    assert done.status == 0 and len(done.errors.splitlines()) <= 1, done.errors
+    assert os.path.getsize(directory + "/page.html") < 2 << 20

@@ -3,12 +3,12 @@
 the log says, in windows of 400 to 1,600 pixels, light and dark."""
 
 import atexit
-import contextlib
+import functools
 import json
 import os
 import re
-import tempfile
 
+import pytest
 import report
 import report_browser
 import report_command
@@ -57,9 +57,6 @@ SHOWN_PLOTS = """[...document.querySelectorAll(".plot")].map((plot) =>
 TABLE = """[...document.querySelectorAll("#jobs-table tbody tr")].map((row) =>
 	[...row.cells].map((cell) => cell.textContent))"""
 
-_page = {}
-
-
 def sweep():
     """Seven jobs, one of whom was killed, with names that mean no good, and a hole."""
     made_up = report_logs.sweep(7, 600, 2.0)
@@ -70,35 +67,42 @@ def sweep():
     return made_up.run(200).run(280, writes=False).run(600)
 
 
+place = functools.cache(support.lasting)
+
+
 def made(name, text):
     """The path of the page of this log, made when it is first asked for."""
     report_command.need_matplotlib()
-    if "directory" not in _page:
-        _page["directory"] = tempfile.TemporaryDirectory()
-    path = os.path.join(_page["directory"].name, name)
+    path = os.path.join(place(), name)
     if not os.path.exists(path):
-        done = report_command.report("-o", path, report_command.written(_page["directory"].name, text()))
+        done = report_command.report("-o", path, report_command.written(place(), text()))
         assert done.status == 0 and done.errors == "", done.errors
     return path
 
 
+@functools.cache
 def sweep_page():
-    if "sweep" not in _page:
-        report_command.need_matplotlib()
-        _page["sweep"] = sweep()
-    return made("sweep.html", _page["sweep"].text), _page["sweep"]
+    made_up = sweep()
+    return made("sweep.html", made_up.text), made_up
 
 
-@contextlib.contextmanager
+@functools.cache
+def chromium():
+    one = report_browser.Browser().__enter__()
+    atexit.register(one.__exit__)
+    return one
+
+
 def opened(path):
     """A browser, the same for all tests, that has this page open in a usual window."""
-    if "browser" not in _page:
-        _page["browser"] = report_browser.Browser().__enter__()
-        atexit.register(_page["browser"].__exit__)
-    browser = _page["browser"]
-    browser.look(1200, "light")
-    browser.open(path)
-    yield browser
+    chromium().look(1200, "light")
+    chromium().open(path)
+    return chromium()
+
+
+@pytest.fixture
+def browser():
+    return opened(sweep_page()[0])
 
 
 def numbers(browser):
@@ -107,11 +111,10 @@ def numbers(browser):
         "[...document.querySelectorAll('data')].map((data) => [data.id, data.value])"))
 
 
-def test_says_what_the_log_says():
-    path, made_up = sweep_page()
-    with opened(path) as browser:
-        found, rows = numbers(browser), browser.tell(TABLE)
-        shown = browser.tell("document.getElementById('delivered').textContent")
+def test_says_what_the_log_says(browser):
+    _, made_up = sweep_page()
+    found, rows = numbers(browser), browser.tell(TABLE)
+    shown = browser.tell("document.getElementById('delivered').textContent")
     made_all, taken = (sum(getattr(job, name) for job in made_up.jobs) for name in ("made", "taken"))
     assert (found["made"], found["taken"], found["delivered"], found["jobs"]) == (
         str(made_all), str(taken), str(made_all + taken), "7")
@@ -145,50 +148,46 @@ def look_at(browser, width, scheme):
     return shown
 
 
-def test_every_window():
+def test_every_window(browser):
     """It fits, all letters can be read, and each plot is there once."""
     path, _ = sweep_page()
     grounds = set()
-    with opened(path) as browser:
-        for width in WIDTHS:
-            for scheme in SCHEMES:
-                assert len(look_at(browser, width, scheme)) == 6
-                grounds.add((scheme, browser.tell("getComputedStyle(document.body).backgroundColor")))
-        assert browser.requests == ["file://" + path] and browser.complaints == []
+    for width in WIDTHS:
+        for scheme in SCHEMES:
+            assert len(look_at(browser, width, scheme)) == 6
+            grounds.add((scheme, browser.tell("getComputedStyle(document.body).backgroundColor")))
+    assert browser.requests == ["file://" + path] and browser.complaints == []
     assert len(grounds) == 2, grounds
 
 
-def test_names_do_nothing():
+def test_names_do_nothing(browser):
     """They stand there as they are, and nothing comes of them."""
     path, _ = sweep_page()
-    with opened(path) as browser:
-        text = browser.tell("document.body.textContent")
-        assert all(name in text for name in HOSTILE)
-        assert browser.tell("document.title").startswith(HOSTILE[0])
-        assert browser.tell("document.querySelectorAll('img, iframe, link, object, base').length") == 0
-        assert browser.tell("document.scripts.length - document.querySelectorAll("
-                            "'figure script[type=\"application/json\"]').length") == 1
-        assert browser.requests == ["file://" + path] and browser.complaints == []
+    text = browser.tell("document.body.textContent")
+    assert all(name in text for name in HOSTILE)
+    assert browser.tell("document.title").startswith(HOSTILE[0])
+    assert browser.tell("document.querySelectorAll('img, iframe, link, object, base').length") == 0
+    assert browser.tell("document.scripts.length - document.querySelectorAll("
+                        "'figure script[type=\"application/json\"]').length") == 1
+    assert browser.requests == ["file://" + path] and browser.complaints == []
 
 
-def test_the_policy_holds():
+def test_the_policy_holds(browser):
     """Even what got in would load nothing and run nothing."""
-    path, _ = sweep_page()
-    with opened(path) as browser:
-        assert browser.tell("fetch('data:,x').then(() => 'loaded', () => 'refused')") == "refused"
-        assert browser.tell("""(() => {
+    assert browser.tell("fetch('data:,x').then(() => 'loaded', () => 'refused')") == "refused"
+    assert browser.tell("""(() => {
 			const script = document.createElement("script");
 			script.textContent = "window.ran = true";
 			document.body.append(script);
 			return window.ran === undefined;
 		})()""")
-        assert browser.tell("""new Promise((done) => {
+    assert browser.tell("""new Promise((done) => {
 			const image = new Image();
 			image.onload = () => done("loaded");
 			image.onerror = () => done("refused");
 			image.src = "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAA=";
 		})""") == "refused"
-        assert any("Content Security Policy" in text for text in browser.complaints)
+    assert any("Content Security Policy" in text for text in browser.complaints)
 
 
 def values(browser):
@@ -196,51 +195,47 @@ def values(browser):
                         ".map((value) => value.textContent)")
 
 
-def test_keys_and_pointer_read_a_plot():
-    path, _ = sweep_page()
-    with opened(path) as browser:
-        told = json.loads(browser.tell("document.querySelector('#chart-1 script').textContent"))
-        rows = told["panels"][0]["rows"]
-        for width in (400, 1600):
-            browser.look(width, "light")
-            browser.tell("document.querySelector('#chart-1 .plot').focus()")
-            for _ in range(3):
-                browser.key("ArrowRight")
-            for shown, row in zip(values(browser), rows):
-                assert shown == ("n/a" if row[2] is None else shown) and (
-                    row[2] is None or abs(float(shown) - row[2]) <= 0.005 * row[2]), (shown, row[2])
-            assert browser.tell("document.querySelector('#chart-1 output').textContent")
-            browser.key("Escape")
-            assert values(browser) == [""] * len(values(browser))
-            browser.tell("document.querySelector('#chart-1').scrollIntoView()")
-            browser.settle()
-            # The middle of the axis is the middle of the values.
-            left, top, wide = browser.tell("""(() => {
+def test_keys_and_pointer_read_a_plot(browser):
+    told = json.loads(browser.tell("document.querySelector('#chart-1 script').textContent"))
+    rows = told["panels"][0]["rows"]
+    for width in (400, 1600):
+        browser.look(width, "light")
+        browser.tell("document.querySelector('#chart-1 .plot').focus()")
+        for _ in range(3):
+            browser.key("ArrowRight")
+        for shown, row in zip(values(browser), rows):
+            assert shown == ("n/a" if row[2] is None else shown) and (
+                row[2] is None or abs(float(shown) - row[2]) <= 0.005 * row[2]), (shown, row[2])
+        assert browser.tell("document.querySelector('#chart-1 output').textContent")
+        browser.key("Escape")
+        assert values(browser) == [""] * len(values(browser))
+        browser.tell("document.querySelector('#chart-1').scrollIntoView()")
+        browser.settle()
+        # The middle of the axis is the middle of the values.
+        left, top, wide = browser.tell("""(() => {
 				const box = document.querySelector("#chart-1 .plot").getBoundingClientRect();
 				return [box.left, box.top, box.width];
 			})()""")
-            begin, end = told["extents"]["narrow" if width == 400 else "wide"]
-            browser.point(left + wide * (begin + end) / 2, top + 20)
-            middle = int(told["parts"] / 2)
-            shown = support.wait_until(lambda: values(browser)[0], "a value at the pointer")
-            assert abs(float(shown) - rows[0][middle]) <= 0.005 * rows[0][middle], shown
-        assert browser.complaints == []
+        begin, end = told["extents"]["narrow" if width == 400 else "wide"]
+        browser.point(left + wide * (begin + end) / 2, top + 20)
+        middle = int(told["parts"] / 2)
+        shown = support.wait_until(lambda: values(browser)[0], "a value at the pointer")
+        assert abs(float(shown) - rows[0][middle]) <= 0.005 * rows[0][middle], shown
+    assert browser.complaints == []
 
 
-def test_keys_reach_all_that_moves():
-    path, _ = sweep_page()
-    with opened(path) as browser:
-        browser.look(400, "light")
-        stops = browser.tell("document.querySelectorAll('[tabindex=\"0\"]').length")
-        assert stops == browser.tell("document.querySelectorAll('.plot, .scroll').length") == 8
-        assert browser.tell("[...document.querySelectorAll('[tabindex]')]"
-                            ".every((node) => node.getAttribute('aria-label'))")
-        assert browser.tell("[...document.querySelectorAll('th')].every((cell) => cell.scope)")
-        repeated = browser.tell("""(() => {
+def test_keys_reach_all_that_moves(browser):
+    browser.look(400, "light")
+    stops = browser.tell("document.querySelectorAll('[tabindex=\"0\"]').length")
+    assert stops == browser.tell("document.querySelectorAll('.plot, .scroll').length") == 8
+    assert browser.tell("[...document.querySelectorAll('[tabindex]')]"
+                        ".every((node) => node.getAttribute('aria-label'))")
+    assert browser.tell("[...document.querySelectorAll('th')].every((cell) => cell.scope)")
+    repeated = browser.tell("""(() => {
 			const names = [...document.querySelectorAll("[id]")].map((node) => node.id);
 			return names.filter((name, at) => names.indexOf(name) !== at);
 		})()""")
-        assert repeated == [], repeated
+    assert repeated == [], repeated
 
 
 def test_axes_say_where_values_are():
@@ -248,23 +243,21 @@ def test_axes_say_where_values_are():
     text = "".join(
         report.line(at, report.job(order="strict", epoch=at / 8000, behind=0.0125), every=10.0)
         for at in range(0, 1000, 10))
-    with opened(made("axes.html", lambda: text)) as browser:
-        for size in ("wide", "narrow"):
-            labels = browser.tell("""[...document.querySelectorAll("#chart-1 .%s text")]
+    browser = opened(made("axes.html", lambda: text))
+    for size in ("wide", "narrow"):
+        labels = browser.tell("""[...document.querySelectorAll("#chart-1 .%s text")]
 				.filter((node) => getComputedStyle(node).textAnchor === "end")
 				.map((node) => [Number(node.textContent), Number(node.getAttribute("y"))])""" % size)
-            # Two panels, from below: the position to 0.12, behind it 0.0125.
-            for panel in (labels[:len(labels) // 2], labels[len(labels) // 2:]):
-                assert len(panel) >= 3 and panel[0][0] == 0, labels
-                scales = [(panel[0][1] - y) / value for value, y in panel[1:]]
-                assert max(scales) < 1.01 * min(scales), (size, panel)
+        # Two panels, from below: the position to 0.12, behind it 0.0125.
+        for panel in (labels[:len(labels) // 2], labels[len(labels) // 2:]):
+            assert len(panel) >= 3 and panel[0][0] == 0, labels
+            scales = [(panel[0][1] - y) / value for value, y in panel[1:]]
+            assert max(scales) < 1.01 * min(scales), (size, panel)
 
 
-def test_it_can_be_printed():
-    path, _ = sweep_page()
-    with opened(path) as browser:
-        browser.look(400, "dark")
-        printed = browser.printed()
+def test_it_can_be_printed(browser):
+    browser.look(400, "dark")
+    printed = browser.printed()
     assert printed.startswith(b"%PDF")
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 12
 
@@ -274,19 +267,19 @@ def test_many_jobs_huge_ones_and_none():
     """Of 64 the largest are told apart, and the table has all."""
     many = made("many.html", lambda: report_logs.sweep(64, 600, 20.0).run(600).text())
     none = made("none.html", lambda: report.line(0))
-    with opened(many) as browser:
-        for width in (400, 1600):
-            look_at(browser, width, "dark")
-        assert browser.tell("document.querySelectorAll('#jobs-table tbody tr').length") == 64
-        assert browser.tell("document.querySelectorAll('#chart-1 .legend li').length") == 6
-        assert "59 other jobs" in browser.tell("document.querySelector('#chart-1').textContent")
-        # Numbers and times of any size, and rates of next to nothing.
-        browser.open(made("huge.html", lambda: report.counts(0, 3, 1) + report.line(
-            9e8, report.job("x" * 64, sample={"produced": 2**64 - 1, "saved_seconds": 9e11})) +
-            report.counts(9.5e8, 3, 2)))
-        for width in (400, 800):
-            look_at(browser, width, "dark")
-        browser.open(none)
-        look_at(browser, 400, "light")
-        assert browser.tell("document.getElementById('nothing').textContent")
-        assert browser.complaints == []
+    browser = opened(many)
+    for width in (400, 1600):
+        look_at(browser, width, "dark")
+    assert browser.tell("document.querySelectorAll('#jobs-table tbody tr').length") == 64
+    assert browser.tell("document.querySelectorAll('#chart-1 .legend li').length") == 6
+    assert "59 other jobs" in browser.tell("document.querySelector('#chart-1').textContent")
+    # Numbers and times of any size, and rates of next to nothing.
+    browser.open(made("huge.html", lambda: report.counts(0, 3, 1) + report.line(
+        9e8, report.job("x" * 64, sample={"produced": 2**64 - 1, "saved_seconds": 9e11})) +
+        report.counts(9.5e8, 3, 2)))
+    for width in (400, 800):
+        look_at(browser, width, "dark")
+    browser.open(none)
+    look_at(browser, 400, "light")
+    assert browser.tell("document.getElementById('nothing').textContent")
+    assert browser.complaints == []

@@ -4,7 +4,6 @@
 import os
 import shutil
 import signal
-import struct
 import subprocess
 import time
 
@@ -30,6 +29,8 @@ def test_the_fake_slurm_notices_what_is_no_command():
 
 
 def test_two_jobs_of_a_user_share(node):
+    outcome = support.finish(node.start(Job(), ["/bin/cat", "/proc/self/maps"]))
+    assert node.library in outcome.output and (outcome.status, outcome.errors) == (0, ""), outcome.errors
     command = node.decoder()
     jobs = [node.start(Job(), command) for _ in range(2)]
     reference = support.run(command)
@@ -50,26 +51,25 @@ def test_jobs_of_different_users_do_not(node):
             assert state.st_uid == user and state.st_mode & 0o77 == 0, name
 
 
-def test_who_shares_can_be_chosen():
+def test_who_shares_can_be_chosen(node):
     def group(job, **more):
         return node.task(job, **more).environment["TSSHIM_GROUP"]
 
-    with Node() as node:
-        first, second, third = Job(), Job(array=77), Job(array=77)
-        assert group(first) == group(second) == "slurm"
-        assert group(first, TSSHIM_SLURM="job") == "slurm-j%d" % first.number
-        assert group(first, TSSHIM_SLURM="array") == "slurm-j%d" % first.number
-        assert group(second, TSSHIM_SLURM="array") == "slurm-a77"
-        node.write_settings("group = array # of a job array\n")
-        assert group(first) == "slurm-j%d" % first.number
-        assert group(second) == group(third) == "slurm-a77"
-        assert group(second, TSSHIM_SLURM="user") == "slurm"
-        # A name of the user's own stays; one that an outer job was given does not.
-        assert group(second, TSSHIM_GROUP="sweep") == "sweep"
-        assert group(second, TSSHIM_GROUP="slurm-j12") == "slurm-a77"
-        assert group(second, TSSHIM_GROUP="slurm-jmine") == "slurm-jmine"
-        del second.own["SLURM_ARRAY_JOB_ID"], second.own["SLURM_JOB_ID"]
-        assert group(second) == "slurm"
+    first, second, third = Job(), Job(array=77), Job(array=77)
+    assert group(first) == group(second) == "slurm"
+    assert group(first, TSSHIM_SLURM="job") == "slurm-j%d" % first.number
+    assert group(first, TSSHIM_SLURM="array") == "slurm-j%d" % first.number
+    assert group(second, TSSHIM_SLURM="array") == "slurm-a77"
+    node.write_settings("group = array # of a job array\n")
+    assert group(first) == "slurm-j%d" % first.number
+    assert group(second) == group(third) == "slurm-a77"
+    assert group(second, TSSHIM_SLURM="user") == "slurm"
+    # A name of the user's own stays; one that an outer job was given does not.
+    assert group(second, TSSHIM_GROUP="sweep") == "sweep"
+    assert group(second, TSSHIM_GROUP="slurm-j12") == "slurm-a77"
+    assert group(second, TSSHIM_GROUP="slurm-jmine") == "slurm-jmine"
+    del second.own["SLURM_ARRAY_JOB_ID"], second.own["SLURM_JOB_ID"]
+    assert group(second) == "slurm"
 
 
 def test_existing_preloads_are_kept_and_ours_comes_once(node):
@@ -89,12 +89,6 @@ def test_existing_preloads_are_kept_and_ours_comes_once(node):
     copy = os.path.join(node.root, "libtsshim-2.so")
     shutil.copy(node.library, copy)
     assert node.task(Job(), LD_PRELOAD=copy).environment["LD_PRELOAD"] == copy
-
-
-def test_the_task_has_the_library_and_no_other_message(node):
-    outcome = support.finish(node.start(Job(), ["/bin/cat", "/proc/self/maps"]))
-    assert node.library in outcome.output and outcome.errors == "", outcome.errors
-    assert outcome.status == 0
 
 
 def test_odd_values_do_not_leave_their_line(node):
@@ -134,9 +128,7 @@ def test_a_hostile_environment_changes_nothing(node):
     evil = os.path.join(node.root, "evil")
     os.mkdir(evil, 0o755)
     for name in ("bash", "cat", "readlink", "stat", "timeout", "sh"):
-        with open(os.path.join(evil, name), "w") as file:
-            file.write("#!/bin/sh\necho export EVIL=1\n")
-        os.chmod(file.name, 0o755)
+        support.write(os.path.join(evil, name), "#!/bin/sh\necho export EVIL=1\n", 0o755)
     reference = node.raw(Job(), {})
     for name, value in (("PATH", evil), ("BASH_ENV", os.path.join(evil, "sh")),
                         ("ENV", os.path.join(evil, "sh")), ("SHELLOPTS", "xtrace:posix"),
@@ -152,30 +144,13 @@ def test_a_hostile_environment_changes_nothing(node):
 
 
 def test_a_library_that_does_not_load_is_left_out():
-    def damaged(node):
-        with open(node.library, "r+b") as file:
-            file.write(b"garbage")
-
-    def other_machine(node):
-        with open(node.library, "r+b") as file:
-            file.seek(18)
-            file.write(struct.pack("<H", 0x7a7a))
-
-    def truncated(node):
-        os.truncate(node.library, 5000)
-
-    def unreadable(node):
-        os.chmod(node.library, 0o600)
-
-    def pipe(node):
-        os.unlink(node.library)
-        os.mkfifo(node.library, 0o666)
-
-    for harm in (lambda node: os.unlink(node.library), damaged, other_machine, truncated,
-                 unreadable, pipe):
+    for harm in (os.unlink, lambda path: support.overwrite(path, 0, b"garbage"),
+                 lambda path: support.overwrite(path, 18, b"\x7a\x7a"),  # e_machine
+                 lambda path: os.truncate(path, 5000), lambda path: os.chmod(path, 0o600),
+                 lambda path: (os.unlink(path), os.mkfifo(path, 0o666))):
         with Node() as node:
             node.task(Job())
-            harm(node)
+            harm(node.library)
             nothing(node, Job())
             # Nor does what a batch script's task prolog said of a library that is gone stay.
             left = node.task(Job(), LD_PRELOAD="/lib/a.so:/gone/libtsshim.so")
@@ -210,8 +185,6 @@ def test_switching_off_and_on(node):
     nothing(node, Job(), TSSHIM_SLURM="nonsense")
     for word in ("on", "user", "array", "job"):
         assert "LD_PRELOAD" in node.task(Job(), TSSHIM_SLURM=word).environment
-    slurm = node.task(Job(), TSSHIM_SLURM="explain")
-    assert slurm.printed == ["tsshim: on, group slurm, but off in jobs without TSSHIM_SLURM"], slurm.printed
 
 
 def test_settings_of_the_administrator(node):
@@ -232,7 +205,7 @@ def test_settings_of_the_administrator(node):
         assert not os.path.exists(mark), line
 
 
-def test_settings_that_others_can_write_are_not_used():
+def test_settings_that_others_can_write_are_not_used(node):
     def check(harm, undo):
         node.write_settings("ring = 8G\n")
         assert "TSSHIM_RING" in node.task(Job()).environment
@@ -240,19 +213,18 @@ def test_settings_that_others_can_write_are_not_used():
         nothing(node, Job())
         undo()
 
-    with Node() as node:
-        file, place = node.settings, os.path.dirname(node.settings)
-        for mode in (0o664, 0o646, 0o666):
-            check(lambda mode=mode: os.chmod(file, mode), lambda: None)
-        check(lambda: os.chown(file, BOB, 0), lambda: os.chown(file, 0, 0))
-        check(lambda: os.chmod(place, 0o777), lambda: os.chmod(place, 0o755))
-        check(lambda: os.chown(place, BOB, 0), lambda: os.chown(place, 0, 0))
-        # Cannot be read, or would not answer.
-        check(lambda: os.chmod(file, 0o600), lambda: None)
-        check(lambda: (os.unlink(file), os.mkfifo(file, 0o644)), lambda: os.unlink(file))
-        check(lambda: (os.unlink(file), os.mkdir(file, 0o755)), lambda: os.rmdir(file))
-        check(lambda: (os.unlink(file), os.symlink("/gone", file)), lambda: os.unlink(file))
-        check(lambda: (os.unlink(file), os.symlink("/dev/zero", file)), lambda: os.unlink(file))
+    file, place = node.settings, os.path.dirname(node.settings)
+    for mode in (0o664, 0o646, 0o666):
+        check(lambda mode=mode: os.chmod(file, mode), lambda: None)
+    check(lambda: os.chown(file, BOB, 0), lambda: os.chown(file, 0, 0))
+    check(lambda: os.chmod(place, 0o777), lambda: os.chmod(place, 0o755))
+    check(lambda: os.chown(place, BOB, 0), lambda: os.chown(place, 0, 0))
+    # Cannot be read, or would not answer.
+    check(lambda: os.chmod(file, 0o600), lambda: None)
+    check(lambda: (os.unlink(file), os.mkfifo(file, 0o644)), lambda: os.unlink(file))
+    check(lambda: (os.unlink(file), os.mkdir(file, 0o755)), lambda: os.rmdir(file))
+    check(lambda: (os.unlink(file), os.symlink("/gone", file)), lambda: os.unlink(file))
+    check(lambda: (os.unlink(file), os.symlink("/dev/zero", file)), lambda: os.unlink(file))
 
 
 def test_containers_get_no_library_that_they_do_not_have(node):
@@ -322,17 +294,11 @@ def test_other_namespaces_do_not_keep_jobs_from_sharing(node):
 
 
 def test_a_program_that_hangs_does_not_keep_the_task(node):
-    stuck = os.path.join(node.root, "stuck")
-    with open(stuck, "w") as file:
-        file.write("#!/bin/sh\ntrap '' TERM\nwhile :; do /bin/sleep 1; done\n")
-    os.chmod(stuck, 0o755)
+    node.write_settings("enable = on\n")
     for name in ("cat", "stat"):
-        node.write_settings("enable = on\n")
-        path = os.path.realpath(shutil.which(name))
-        begin = time.monotonic()
-        slurm = node.task(Job(), mounted("mount --bind %s %s" % (stuck, path), ALICE))
+        with node.hanging(name) as mount:
+            slurm = node.task(Job(), mounted(mount, ALICE))
         assert "LD_PRELOAD" not in slurm.environment, name
-        assert time.monotonic() - begin > 4, "nothing hung"
 
 
 def test_killed_while_it_speaks(node):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Prolog and epilog of scripts/slurm: root's part, which must touch nothing that is not ours."""
+"""
+Prolog and epilog of scripts/slurm: root's part, which must touch nothing that is not ours; and what the scripts tell
+users (TSSHIM_SLURM=explain) and administrators (syslog), and where they do not.
+"""
 
 import contextlib
 import os
@@ -9,9 +12,11 @@ import stat
 import subprocess
 import time
 
+import scenes
 import support
 from slurm_node import ALICE, BOB, Job, Node, become, living, mounted, state_of
 
+SEVERAL = {"SLURM_JOB_NODELIST": "here,[there]"}
 OBJECTS = [support.shared_name("slurm", suffix, ALICE) for suffix in ("ledger", "ring")]
 
 
@@ -40,26 +45,23 @@ def crash(node, job, group="slurm"):
 
 
 @contextlib.contextmanager
-def idle(user, environment):
+def idle(user, environment, *command):
     """A process that shares nothing, there for a while."""
-    process = subprocess.Popen(["/bin/sleep", "100"], env=environment, **become(user),
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command or ["/bin/sleep", "100"], env=environment, **become(user), cwd="/",
+                               stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        yield
+        yield process
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 @contextlib.contextmanager
 def ended(user):
     """A process that its parent has not waited for, as PID 1 of a container may never do."""
-    process = subprocess.Popen(["/bin/true"], **become(user))
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    try:
+    with idle(user, {}, "/bin/true") as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         yield
-    finally:
-        process.wait()
 
 
 # The system call exit(2) ends only the thread that makes it.
@@ -73,18 +75,9 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
 @contextlib.contextmanager
 def half_ended(user):
     """A process that lives though its first thread has ended; its state looks ended, too."""
-    process = subprocess.Popen(["/usr/bin/python3", "-c", FIRST_THREAD_ENDS], env={}, cwd="/",
-                               stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, **become(user))
-    try:
-        for _ in range(1000):
-            if state_of(process.pid) == "Z":
-                break
-            time.sleep(0.01)
-        assert state_of(process.pid) == "Z"
+    with idle(user, {}, support.PYTHON, "-c", FIRST_THREAD_ENDS) as process:
+        support.wait_until(lambda: state_of(process.pid) == "Z", "the end of the first thread")
         yield
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_the_epilog_removes_what_the_last_job_left(node):
@@ -118,31 +111,38 @@ def test_another_job_of_the_user_keeps_it(node):
     assert node.shared(ALICE) == [], node.shared(ALICE)
 
 
+@contextlib.contextmanager
+def lying(kinds):
+    """{name: what makes it} of objects in /dev/shm until the end; a function that tells which are left."""
+    for name, make in kinds.items():
+        make("/dev/shm/" + name)
+
+    def left():
+        return [name for name in kinds if os.path.lexists("/dev/shm/" + name)]
+    try:
+        yield left
+    finally:
+        for name in left():
+            os.unlink("/dev/shm/" + name)
+
+
 def test_the_epilog_follows_no_link_and_spares_what_is_not_ours(node):
     precious = os.path.join(node.root, "precious")
     support.write(precious, "data")
     os.chown(precious, ALICE, ALICE)
-    kept = []
-    for name, make in (
-            (OBJECTS[0], lambda path: os.symlink(precious, path)),
-            (support.shared_name("link", "ring", ALICE), lambda path: os.symlink(precious, path)),
-            (support.shared_name("pipe", "ring", ALICE), lambda path: os.mkfifo(path)),
-            (support.shared_name("hard", "ring", ALICE), lambda path: os.mknod(path)),
-            ("tsshim.%d.other" % ALICE, lambda path: os.mknod(path)),
-            ("tsshim-own", lambda path: os.mknod(path))):
-        make("/dev/shm/" + name)
-        kept.append(name)
-    for name in (*kept[1:3], "tsshim.%d.other" % ALICE):
-        os.lchown("/dev/shm/" + name, ALICE, ALICE)
-    try:
+
+    def link(path):
+        os.symlink(precious, path)
+    own = [support.shared_name(group, "ring", ALICE) for group in ("link", "pipe")]
+    other = "tsshim.%d.other" % ALICE
+    with lying({OBJECTS[0]: link, own[0]: link, own[1]: os.mkfifo, other: os.mknod, "tsshim-own": os.mknod,
+                support.shared_name("hard", "ring", ALICE): os.mknod}) as left:
+        kept = left()
+        for name in (*own, other):
+            os.lchown("/dev/shm/" + name, ALICE, ALICE)
         node.administer("epilog", Job())
-        left = [name for name in kept if os.path.lexists("/dev/shm/" + name)]
-        assert left == kept, set(kept) - set(left)
+        assert left() == kept and len(kept) == 6, set(kept) - set(left())
         assert support.read(precious) == "data"
-    finally:
-        for name in kept:
-            if os.path.lexists("/dev/shm/" + name):
-                os.unlink("/dev/shm/" + name)
 
 
 def test_the_epilog_removes_what_containers_left():
@@ -152,23 +152,16 @@ def test_the_epilog_removes_what_containers_left():
             for suffix in ("ring", "ledger", "stage", "f." + digits, "f.%s.part" % digits)]
     kept = ["tsshim.%d.1-2.slurm.f.%s" % (ALICE, digits[1:]),
             "tsshim.%d.12.slurm.ring" % ALICE, "tsshim.%d.1-2.slurm.ring.old" % ALICE]
-    with Node() as node:
-        try:
-            for name in gone + kept:
-                os.mknod("/dev/shm/" + name)
-                os.chown("/dev/shm/" + name, ALICE, ALICE)
-            for alive in (idle(ALICE, {}), half_ended(ALICE)):
-                with alive:
-                    node.administer("epilog", Job())
-                    assert all(os.path.exists("/dev/shm/" + name) for name in gone)
-            with ended(ALICE):
+    with Node() as node, lying(dict.fromkeys(gone + kept, os.mknod)) as left:
+        for name in gone + kept:
+            os.chown("/dev/shm/" + name, ALICE, ALICE)
+        for alive in (idle(ALICE, {}), half_ended(ALICE)):
+            with alive:
                 node.administer("epilog", Job())
-            left = [name for name in gone + kept if os.path.exists("/dev/shm/" + name)]
-            assert left == kept, left
-        finally:
-            for name in gone + kept:
-                if os.path.exists("/dev/shm/" + name):
-                    os.unlink("/dev/shm/" + name)
+                assert left() == gone + kept
+        with ended(ALICE):
+            node.administer("epilog", Job())
+        assert left() == kept, left()
 
 
 def stage_of(node, mode=0o755):
@@ -273,23 +266,10 @@ def test_odd_job_numbers_and_missing_programs(node):
 def test_what_hangs_is_given_up(node):
     job = Job()
     crash(node, job)
-    real = node.tsrun + ".real"
-    os.rename(node.tsrun, real)
-    with open(node.tsrun, "w") as file:
-        file.write("#!/bin/sh\ntrap '' TERM\nwhile :; do /bin/sleep 1; done\n")
-    os.chmod(node.tsrun, 0o755)
-    begin = time.monotonic()
-    node.administer("epilog", job)
-    assert time.monotonic() - begin > 4, "nothing hung"
-    stuck = os.path.join(node.root, "stuck")
-    os.rename(node.tsrun, stuck)
-    os.rename(real, node.tsrun)
-    for script in ("prolog", "epilog"):
-        begin = time.monotonic()
+    for script, program in (("epilog", node.tsrun), ("prolog", "/usr/bin/stat"), ("epilog", "/usr/bin/stat")):
+        with node.hanging(program) as mount:
+            node.administer(script, job, mounted(mount))
         node.write_settings("enable = on\n")
-        node.administer(script, job, mounted("mount --bind %s %s" % (
-            stuck, os.path.realpath("/usr/bin/stat"))))
-        assert time.monotonic() - begin > 4, "nothing hung"
     node.administer("epilog", job)
     assert node.shared(ALICE) == []
 
@@ -317,9 +297,6 @@ def test_private_shared_memory_leaves_nothing_to_do(node):
     assert node.shared(ALICE) == OBJECTS
 
 
-MARK = "/.cache/tsshim/slurm-"
-
-
 class Home:
     """Alice has a name and a home, and Slurm has a scontrol, in the mounts of what is started."""
 
@@ -331,33 +308,32 @@ class Home:
         self.node, self.path = node, os.path.join(node.root, "alice")
         os.mkdir(self.path, 0o700)
         os.chown(self.path, ALICE, ALICE)
-        users = os.path.join(node.root, "passwd")
-        lines = support.read("/etc/passwd")
-        support.write(users, lines + "alice:x:%d:%d::%s:/bin/sh\n" % (ALICE, ALICE, self.path))
-        os.chmod(users, 0o644)
+        users, self.scontrol = (os.path.join(node.root, name) for name in ("passwd", "scontrol"))
+        support.write(users, support.read("/etc/passwd") + "alice:x:%d:%d::%s:/bin/sh\n" % (ALICE, ALICE, self.path), 0o644)
         self.mounts = "mount --bind %s /etc/passwd" % users
-        self.scontrol = os.path.join(node.root, "scontrol")
-        with open(self.scontrol, "w", encoding="utf-8") as file:
-            file.write("#!/bin/sh\n[ \"$*\" = 'show hostnames here,[there]' ] && "
-                       "printf '127.0.0.1\\n192.0.2.1\\n'\n")
-        os.chmod(self.scontrol, 0o755)
+        support.write(self.scontrol, "#!/bin/sh\n[ \"$*\" = 'show hostnames here,[there]' ] && "
+                      "printf '127.0.0.1\\n192.0.2.1\\n'\n", 0o755)
 
     def settings(self, more=""):
         """The administrator's, with servers."""
         self.node.write_settings("nodes = auto\nmemory = 64M\nscontrol = %s\n%s" % (
             self.scontrol, more))
 
+    def list(self, job):
+        """The administrator's list: one that is this node, as on loopback it must be said which."""
+        listed = os.path.join(self.node.root, "list")
+        support.write(listed, "127.0.0.1:%d\n" % (20000 + job.number), 0o644)
+        self.node.write_settings("nodes = %s\nmemory = 64M\n" % listed)
+
+    def place(self, job):
+        return "%s/.cache/tsshim/slurm-%d" % (self.path, job.number)
+
     def administer(self, script, job, variable="SLURM_JOB_NODELIST"):
         self.node.administer(script, job, mounted(self.mounts), **{variable: "here,[there]"})
 
     def servers(self):
         """Processes of Alice's that are memcached."""
-        found = []
-        for process in living(ALICE):
-            with open("/proc/%s/comm" % process, encoding="utf-8") as file:
-                if file.read() == "memcached\n":
-                    found.append(process)
-        return found
+        return [process for process in living(ALICE) if support.read("/proc/%s/comm" % process) == "memcached\n"]
 
     def task(self, job, **more):
         return self.node.task(job, mounted(self.mounts, ALICE), **more).environment
@@ -371,18 +347,14 @@ class Home:
 
 def test_servers_of_a_job_come_and_go(node):
     home, job = Home(node), Job()
-    place = home.path + MARK + str(job.number)
-    # One that is this node and one that is not: on loopback it must be said which.
-    listed = os.path.join(node.root, "list")
-    support.write(listed, "127.0.0.1:%d\n" % (20000 + job.number))
-    os.chmod(listed, 0o644)
+    place = home.place(job)
     assert "TSSHIM_CLUSTER" not in home.task(job)
-    node.write_settings("nodes = %s\nmemory = 64M\n" % listed)
+    home.list(job)
     home.administer("prolog", job)
     assert len(home.servers()) == 1
     assert home.task(job)["TSSHIM_CLUSTER"] == place
     assert home.task(job, TSSHIM_CLUSTER="/own")["TSSHIM_CLUSTER"] == "/own"
-    assert home.task(job, TSSHIM_CLUSTER=home.path + MARK + "7")["TSSHIM_CLUSTER"] == place
+    assert home.task(job, TSSHIM_CLUSTER=os.path.dirname(place) + "/slurm-7")["TSSHIM_CLUSTER"] == place
     inner = Job()
     assert "TSSHIM_CLUSTER" not in home.task(inner, TSSHIM_CLUSTER=place)
     state = os.stat(place)
@@ -395,17 +367,10 @@ def test_servers_of_a_job_come_and_go(node):
     assert home.servers() == [] and not os.path.exists(place)
     assert os.path.isdir(os.path.dirname(place))
     home.administer("epilog", job)
-
-
-def test_servers_when_another_node_was_first_to_end(node):
-    home, job = Home(node), Job()
-    listed = os.path.join(node.root, "list")
-    support.write(listed, "127.0.0.1:%d\n" % (20000 + job.number))
-    os.chmod(listed, 0o644)
-    node.write_settings("nodes = %s\nmemory = 64M\n" % listed)
+    # Where another node was first to end.
     home.administer("prolog", job)
     assert len(home.servers()) == 1
-    shutil.rmtree(home.path + MARK + str(job.number))
+    shutil.rmtree(place)
     home.administer("epilog", job)
     assert home.servers() == []
 
@@ -415,35 +380,32 @@ def test_servers_of_slurms_list(node):
     home, job = Home(node), Job()
     home.settings()
     home.administer("prolog", job)
-    with open(home.path + MARK + "%d/nodes" % job.number, encoding="ascii") as file:
-        port = 12000 + job.number
-        assert file.read() == "127.0.0.1:%d\n192.0.2.1:%d\n" % (port, port)
+    port = 12000 + job.number
+    assert support.read(home.place(job) + "/nodes") == "127.0.0.1:%d\n192.0.2.1:%d\n" % (port, port)
     assert home.servers() == []
     home.administer("epilog", job)
-    assert not os.path.exists(home.path + MARK + str(job.number))
+    assert not os.path.exists(home.place(job))
 
 
-def test_a_task_is_told_of_servers_and_why_there_are_none():
+def test_a_task_is_told_of_servers_and_why_there_are_none(node):
     """What stands where nodes = auto has started servers, and where it has not."""
-    several = {"SLURM_JOB_NODELIST": "here,[there]"}
-    with Node() as node:
-        home, job = Home(node), Job()
-        place = home.path + MARK + str(job.number)
-        assert home.explained(job, **several) == "", "nodes = off"
-        home.settings()
-        assert home.explained(job) == ", no servers: Slurm does not say which nodes the job has"
-        for variable in ("SLURM_JOB_NODELIST", "SLURM_NODELIST"):
-            assert home.explained(job, **{variable: "here"}) == ", no servers: the job is on one node"
-            told = home.explained(job, **{variable: "here,[there]"})
-            assert told.startswith(", no servers: the prolog has not started them here"), told
-            # Slurm 22.05 gives the prolog the second one only.
-            home.administer("prolog", job, variable)
-            assert home.explained(job, **{variable: "here,[there]"}) == ", servers of " + place
-            assert home.explained(job, TSSHIM_CLUSTER="/own") == ", servers of TSSHIM_CLUSTER"
-            home.administer("epilog", job, variable)
-            assert not os.path.exists(place)
-        [line] = node.task(Job(BOB), mounted(home.mounts, BOB), TSSHIM_SLURM="explain", **several).printed
-        assert "no servers: the home directory is unknown" in line, line
+    home, job = Home(node), Job()
+    place = home.place(job)
+    assert home.explained(job, **SEVERAL) == "", "nodes = off"
+    home.settings()
+    assert home.explained(job) == ", no servers: Slurm does not say which nodes the job has"
+    for variable in ("SLURM_JOB_NODELIST", "SLURM_NODELIST"):
+        assert home.explained(job, **{variable: "here"}) == ", no servers: the job is on one node"
+        told = home.explained(job, **{variable: "here,[there]"})
+        assert told.startswith(", no servers: the prolog has not started them here"), told
+        # Slurm 22.05 gives the prolog the second one only.
+        home.administer("prolog", job, variable)
+        assert home.explained(job, **{variable: "here,[there]"}) == ", servers of " + place
+        assert home.explained(job, TSSHIM_CLUSTER="/own") == ", servers of TSSHIM_CLUSTER"
+        home.administer("epilog", job, variable)
+        assert not os.path.exists(place)
+    [line] = node.task(Job(BOB), mounted(home.mounts, BOB), TSSHIM_SLURM="explain", **SEVERAL).printed
+    assert "no servers: the home directory is unknown" in line, line
 
 
 def test_no_servers_for_one_node_or_without_a_home(node):
@@ -460,3 +422,90 @@ def test_no_servers_for_one_node_or_without_a_home(node):
         home.settings(bad)
         home.administer("prolog", Job())
         assert os.listdir(home.path) == [], bad
+
+
+# ---- what they tell ----
+
+class Logs:
+    """What a stand-in for logger(1) writes."""
+
+    def __init__(self, node):
+        self.node, self.path = node, os.path.join(node.root, "log")
+        stand_in = os.path.join(node.root, "logger")
+        support.write(stand_in, "#!/bin/sh\nfor last; do :; done\nprintf '%%s\\n' \"$last\" >> %s\n" % self.path, 0o755)
+        self.mount = "mount --bind %s /usr/bin/logger" % stand_in
+
+    def of(self, script, job=None, settings="", mounts="true", **environment):
+        """The lines that prolog or epilog log."""
+        self.node.write_settings(settings)
+        open(self.path, "w").close()
+        self.node.administer(script, job or Job(), mounted("%s && %s" % (self.mount, mounts)), **environment)
+        lines = support.read(self.path)
+        scenes.note(lines)
+        return lines.splitlines()
+
+
+def explained(node, settings="", mode=0o644, **more):
+    node.write_settings(settings, mode)
+    line, = node.task(Job(), TSSHIM_SLURM="explain", **more).printed
+    return line
+
+
+def test_why_a_task_is_left_alone(node):
+    on = "tsshim: on, group slurm"
+    assert explained(node) == on
+    assert explained(node, TSSHIM_DISABLE="1") == "tsshim: off, TSSHIM_DISABLE is 1"
+    assert explained(node, TSSHIM_DISABLE="0") == on
+    assert explained(node, "enable = off\n") == "tsshim: off, the administrator says so"
+    assert explained(node, "enable = ask\n") == on + ", but off in jobs without TSSHIM_SLURM"
+    assert explained(node, SLURM_CONTAINER="/image") == "tsshim: off, the task runs in a container"
+    assert explained(node, "containers = share\n", SLURM_CONTAINER="/image") == on
+    # The administrator is told to the user beside it, for nothing of the file holds.
+    for settings, mode in (("enable = maybe\n", 0o644), ("enable = on\n", 0o666)):
+        node.write_settings(settings, mode)
+        assert node.task(Job(), TSSHIM_SLURM="explain").printed == [
+            "tsshim: the settings are not used: wrong owner, mode or line",
+            "tsshim: off, the administrator says so"], settings
+
+
+def test_what_the_prolog_logs(node):
+    logs = Logs(node)
+    assert logs.of("prolog", settings="enable = maybe\n") == [
+        "the settings of the Slurm scripts are not used: wrong owner, mode or line"]
+    stage = os.path.join(node.root, "stage")
+    wanted = "stage = %s\n" % stage
+    assert logs.of("prolog", settings=wanted) == ["cannot make a directory for user %d in %s" % (ALICE, stage)]
+    os.mkdir(stage, 0o755)
+    assert logs.of("prolog", settings=wanted) == []
+    job = Job(BOB)  # without a home
+    assert logs.of("prolog", job, "nodes = auto\n", **SEVERAL) == [
+        "cannot start the server of user %d, job %d" % (BOB, job.number)]
+    assert logs.of("prolog", job, "nodes = auto\n", SLURM_JOB_NODELIST="here") == []
+
+
+def test_what_the_epilog_logs(node):
+    logs = Logs(node)
+    assert logs.of("epilog") == []
+    assert logs.of("epilog", settings="enable = maybe\n") == [
+        "the settings of the Slurm scripts are not used: wrong owner, mode or line"]
+    # Something that is not the user's, where copies of files were.
+    stage = os.path.join(node.root, "stage")
+    os.makedirs(os.path.join(stage, str(ALICE), "of-root", "file"))
+    os.chmod(stage, 0o755)
+    os.chown(os.path.join(stage, str(ALICE)), ALICE, ALICE)
+    assert logs.of("epilog", settings="stage = %s\n" % stage) == ["cannot clean %s/%d" % (stage, ALICE)]
+    left = "mount -t tmpfs -o mode=%s none /dev/shm && touch /dev/shm/tsshim.%d.1-2.g.ring && chown %d /dev/shm/*%s"
+    alien = left % ("1777", ALICE, ALICE, "")
+    assert logs.of("epilog", mounts=alien) == []
+    alien = left % ("0755", ALICE, ALICE, "")
+    assert "cannot remove what containers of user %d left" % ALICE in logs.of("epilog", mounts=alien)
+    os.unlink(node.tsrun)
+    assert logs.of("epilog") == ["cannot clean the shared memory of user %d" % ALICE]
+
+
+def test_a_server_that_cannot_be_ended_is_logged(node):
+    home, logs, job = Home(node), Logs(node), Job()
+    assert logs.of("epilog", job, "nodes = auto\n", home.mounts, **SEVERAL) == [], open(logs.path).read()
+    os.unlink(node.tsrun)
+    assert "cannot end the server of user %d, job %d" % (ALICE, job.number) in logs.of(
+        "epilog", job, "nodes = auto\n", home.mounts, **SEVERAL)

@@ -6,7 +6,6 @@ src/plugins/prep/script/prep_script_slurmd.c of 26.05, and task.c of 22.05, whic
 the standard error of a task prolog and read its output in pieces.
 """
 
-import atexit
 import contextlib
 import fnmatch
 import itertools
@@ -90,30 +89,21 @@ class Node:
     @staticmethod
     def install():
         """What `meson install` makes, without the directories above the prefix."""
-        stage = tempfile.mkdtemp(prefix="tsshim-slurm-")
-        atexit.register(shutil.rmtree, stage)
-        done = subprocess.run([shutil.which("meson"), "install", "-C", support.BUILD,
-                               "--no-rebuild", "--destdir", stage], text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        assert done.returncode == 0, done.stdout
-        tsrun = next(d for d, _, files in os.walk(stage) if "tsrun" in files
-                     and os.path.basename(d) == "bin")
+        stage = support.lasting(prefix="tsshim-slurm-")
+        tsrun = support.install(stage)
         Node.installed = os.path.join(stage, "prefix")
-        os.rename(os.path.dirname(tsrun), Node.installed)
+        os.rename(os.path.dirname(os.path.dirname(tsrun)), Node.installed)
 
     def __enter__(self):
-        for _ in range(100):
-            left = [process for user in (ALICE, BOB) for process in living(user)]
-            if not left:
-                return self
-            time.sleep(0.1)
-        raise AssertionError("of an earlier test: %s" % left)
+        support.wait_until(lambda: not living(ALICE) + living(BOB), "the end of an earlier test's processes")
+        return self
 
     def __exit__(self, *_):
-        self.remove_shared(ALICE)
-        self.remove_shared(BOB)
-        for user in (ALICE, BOB):  # of `tsrun cluster`
-            shutil.rmtree("/tmp/tsshim.%d" % user, ignore_errors=True)
+        for user in (ALICE, BOB):
+            for name in self.shared(user):
+                with contextlib.suppress(FileNotFoundError):  # a process of that user's was faster
+                    os.unlink("/dev/shm/" + name)
+            shutil.rmtree("/tmp/tsshim.%d" % user, ignore_errors=True)  # of `tsrun cluster`
         shutil.rmtree(self.root)
 
     def find(self, name):
@@ -123,8 +113,7 @@ class Node:
 
     def write_settings(self, text, mode=0o644):
         """The administrator's file, from now on."""
-        support.write(self.settings, text)
-        os.chmod(self.settings, mode)
+        support.write(self.settings, text, mode)
 
     def command(self, script):
         """With the settings of this node instead of those in /etc."""
@@ -139,10 +128,8 @@ class Node:
             # As slurmstepd does: what hung stays behind.
             assert time.monotonic() - begin < BOUND_S
         finally:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         assert process.returncode == 0, (process.args, process.returncode, output, errors)
         return output, errors
 
@@ -185,6 +172,15 @@ class Node:
         environment = self.task(job, prefix, **more).environment
         return support.start([*prefix, *command], environment, **become(job.user, prefix))
 
+    @contextlib.contextmanager
+    def hanging(self, name):
+        """The mount that lets that program hang, within which something has to."""
+        stuck = os.path.join(self.root, "stuck")
+        support.write(stuck, "#!/bin/sh\ntrap '' TERM\nwhile :; do /bin/sleep 1; done\n", 0o755)
+        begin = time.monotonic()
+        yield "mount --bind %s %s" % (stuck, os.path.realpath(shutil.which(name)))
+        assert time.monotonic() - begin > 4, "nothing hung"
+
     def hand_over(self, paths):
         """Copies of files and programs that users can reach."""
         place = os.path.join(self.root, "files")
@@ -210,12 +206,6 @@ class Node:
         return sorted(name for name in os.listdir("/dev/shm")
                       if fnmatch.fnmatch(name, "tsshim.%d.*-*.%s.%s" % (user, group, kind)))
 
-    def remove_shared(self, user):
-        """For the next test."""
-        for name in self.shared(user):
-            with contextlib.suppress(FileNotFoundError):  # a process of that user's was faster
-                os.unlink("/dev/shm/" + name)
-
 
 def state_of(process):
     """Of the first thread of the process with that number; 'R', 'S' or 'Z' as ps shows it."""
@@ -227,11 +217,9 @@ def living(user):
     """Numbers of that user's processes, without those that only have to be waited for."""
     found = []
     for process in filter(str.isdigit, os.listdir("/proc")):
-        try:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if os.stat("/proc/" + process).st_uid == user and state_of(process) not in "ZX":
                 found.append(process)
-        except (FileNotFoundError, ProcessLookupError):
-            pass
     return found
 
 

@@ -8,6 +8,7 @@ here some are gone, and what is not the compiler's to tell is seen as well.
 import os
 import tempfile
 
+import pytest
 import support
 from support import Group, equal, run, victim
 
@@ -35,15 +36,17 @@ def look(how, what, path, **settings):
                 ours = run(command, group.environment())
                 equal(plain, ours, "%s, %s, %d" % (how, what, size))
                 assert used(ours) <= used(plain) + LIMIT, (how, what, used(plain), used(ours))
-            kinds = [row.get("kinds", row) for row in group.statistics().get("datasets", [])]
-            kind = "pixels" if what == "decode" else "bytes"
-            done = sum(row[kind]["produced"] + row[kind]["shared"] for row in kinds)
-            assert done > 0 or what in ("stat", "list"), (how, what, kinds)
+            done = [group.pixels("produced"), group.pixels("shared")] if what == "decode" else group.staged()[:2]
+            assert sum(done) > 0 or what in ("stat", "list"), (how, what, done)
             group.release()
             group.gc()
 
 
-def files(how):
+WAYS = "thread", "handler", "coroutine"
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_files(how):
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as root:
         # Paths may be long: what is made of one is the largest that a frame would have.
         deep = os.path.join(root, *["d" * 200] * 10)
@@ -57,19 +60,6 @@ def files(how):
             look(how, what, path, TSSHIM_DATASET="a=" + root, TSSHIM_STAGE_METADATA="600", **STAGED)
 
 
-def test_files_in_a_thread():
-    files("thread")
-
-
-def test_files_in_a_handler():
-    files("handler")
-
-
-def test_files_in_a_coroutine():
-    files("coroutine")
-
-
-def test_decodes():
-    picture = support.pictures("baseline")[0] if support.pictures("baseline") else support.pictures()[0]
-    for how in ("thread", "handler", "coroutine"):
-        look(how, "decode", picture)
+@pytest.mark.parametrize("how", WAYS)
+def test_decodes(how):
+    look(how, "decode", (support.pictures("baseline") or support.pictures())[0])

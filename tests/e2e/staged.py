@@ -4,8 +4,8 @@
 import contextlib
 import glob
 import os
+import shutil
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -14,10 +14,10 @@ import pytest
 import support
 from support import HERE, PYTHON, Group, equal, run, start
 
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "storage"))
+support.search("tests", "storage")
 import mounted  # noqa: E402
 
-CHILD = os.path.join(HERE, "staged_child.py")
+CHILD, CALLS = (os.path.join(HERE, name) for name in ("staged_child.py", "staged_calls_child.py"))
 
 # Files that are just made are old enough in the test build with this setting.
 SETTINGS = {"TSSHIM_STAGE": "shm", "TSSHIM_TEST_YOUNG_INPUTS": "1"}
@@ -50,8 +50,12 @@ def job(group, recipe, root, child=CHILD):
 
 def counts(group):
     """How many files were fetched, how many opens were given a copy."""
-    rows = [row.get("kinds", row)["bytes"] for row in group.statistics().get("datasets", [])]
-    return sum(row["produced"] for row in rows), sum(row["shared"] for row in rows)
+    return group.staged()[:2]
+
+
+def reasons(group):
+    """Why files were not staged: {reason: how often}."""
+    return group.staged()[2]
 
 
 def copies(group):
@@ -59,102 +63,91 @@ def copies(group):
     return group.leftovers("f.*") + group.leftovers("stage")
 
 
-def alike(recipe, served=True, prepare=None, child=CHILD, **settings):
-    """@recipe plain, then twice at once and once more under us; a copy must have been read."""
+@contextlib.contextmanager
+def a_group(library=support.TEST_LIBRARY, **settings):
+    """One whose copies stay from job to job, until its end."""
+    with Group(library, **{**SETTINGS, **settings}) as group:
+        group.keep()
+        yield group
+        group.release()
+        group.gc()
+        assert copies(group) == [], copies(group)
+
+
+@contextlib.contextmanager
+def one_group(**settings):
+    """The same, and a directory of files."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as root:
         fill(root)
+        with a_group(**settings) as group:
+            yield group, root
+
+
+def alike(recipe, served=True, prepare=None, child=CHILD, **settings):
+    """@recipe plain, then twice at once and once more under us; a copy must have been read."""
+    with one_group(**settings) as (group, root):
         if prepare:
             prepare(root)
         reference = run([PYTHON, child, recipe, root])
         assert reference.status == 0 and reference.output, reference.errors[-2000:]
         again = run([PYTHON, child, recipe, root])
         equal(reference, again, recipe + " is not the same each time")
-        with Group(support.TEST_LIBRARY, **{**SETTINGS, **settings}) as group:
-            group.keep()
-            for _ in range(2):
-                equal(reference, support.finish(job(group, recipe, root, child)), recipe)
-            fetched, shared = counts(group)
-            assert (fetched + shared > 0) == served, (recipe, fetched, shared, group.statistics())
-            group.release()
-            group.gc()
-            assert copies(group) == [], copies(group)
+        for _ in range(2):
+            equal(reference, support.finish(job(group, recipe, root, child)), recipe)
+        fetched, shared = counts(group)
+        assert (fetched + shared > 0) == served, (recipe, fetched, shared, group.statistics())
 
 
-@pytest.mark.parametrize("settings", [{}, {"TSSHIM_STAGE_METADATA": "600"}], ids=["", "known"])
-@pytest.mark.parametrize("recipe", """read read_parts mapped stdio attributes_of extended copied shared_positions
+KNOWN = {"TSSHIM_STAGE_METADATA": "600"}
+
+
+@pytest.mark.parametrize("settings", [{}, KNOWN], ids=["", "known"])
+@pytest.mark.parametrize("recipe", """read read_parts mapped stdio attributes_of copied shared_positions
     links unusual few_descriptors commands git locked epochs permission""".split())
 def test_recipes_of_staged_child(recipe, settings):
     alike(recipe, **settings)
 
 
-@pytest.mark.parametrize("recipe, module", [
-    ("numpy_arrays", "numpy"), ("hdf5", "h5py"), ("pillow", "PIL"), ("torch_file", "torch")])
-def test_recipes_with_modules(recipe, module):
-    with_module(recipe, module)
+def prepare(root):
+    """A program as well; and everything is on the disk, so that extents do not change."""
+    shutil.copy("/bin/true", os.path.join(root, "program"))
+    subprocess.run(["sync", "-f", root], check=True)
 
 
-MAKERS = {
-    "numpy_arrays": "import numpy; a = numpy.arange(60000).reshape(300, 200);"
-                    "numpy.save('array.npy', a); numpy.savez('arrays.npz', a=a, b=a * 2)",
-    "hdf5": "import h5py, numpy; f = h5py.File('data.h5', 'w');"
-            "f['x'] = numpy.arange(60000).reshape(300, 200)",
-    "pillow": "from PIL import Image; import random;"
-              "Image.frombytes('RGB', (90, 70), random.Random(1).randbytes(18900))"
-              ".save('a.png')",
-    "torch_file": "import torch; torch.save({'x': torch.arange(30000)}, 'tensor.pt')",
-}
+@pytest.mark.parametrize("recipe, settings", [
+    (recipe, {}) for recipe in """ranges clones pipes systems handles names changes advice syncs watches maps
+    controls ioctls directories programs extended holes reads""".split()] + [
+    (recipe, KNOWN) for recipe in ("changes", "syncs", "controls", "ioctls", "extended")])
+def test_recipes_of_staged_calls_child(recipe, settings):
+    """
+    Every call that takes a descriptor and depends on what file that is (docs/rooms/files.md has the
+    table): on a copy each gives what it gives on the original, errors included.
+    """
+    alike(recipe, prepare=prepare, child=CALLS, **settings)
 
 
-def with_module(recipe, module):
-    """A recipe that needs @module of Debian's Python, and files that it makes."""
-    if not support.has_modules(PYTHON, module):
-        raise support.Skip(module, "not installed for " + PYTHON)
-    alike(recipe, prepare=lambda root: subprocess.run(
-        [PYTHON, "-c", MAKERS[recipe]], cwd=root, check=True))
+def test_files_of_torch():
+    """Those of other libraries: staged_programs.py."""
+    if not support.has_modules(PYTHON, "torch"):
+        raise support.Skip("torch", "not installed for " + PYTHON)
+    code = "import torch; torch.save({'x': torch.arange(30000)}, 'tensor.pt')"
+    alike("torch_file", prepare=lambda root: subprocess.run([PYTHON, "-c", code], cwd=root, check=True))
 
 
-def reasons(group):
-    """Why files were not staged: {reason: how often}."""
-    return {k: v for k, v in group.statistics().get("passed", {}).items()
-            if k.startswith("stage") and v}
-
-
-def one_group(**settings):
-    """A group with a keeper, whose copies stay from job to job, and a directory of files."""
-    class Both:
-        def __enter__(self):
-            self.directory = tempfile.TemporaryDirectory(dir="/var/tmp")
-            fill(self.directory.name)
-            self.group = Group(support.TEST_LIBRARY, **{**SETTINGS, **settings}).keep()
-            return self.group, self.directory.name
-
-        def __exit__(self, *_):
-            self.group.release()
-            self.group.gc()
-            self.group.__exit__()
-            self.directory.cleanup()
-    return Both()
-
-
-def pictures_are_alike(command, what, preload=support.TEST_LIBRARY, **settings):
+def pictures_are_alike(command, what, preload=support.TEST_LIBRARY):
     """A program that decodes pictures, plain and with copies of them."""
     root = os.path.dirname(support.pictures("s_baseline")[0])
-    plain = {k: v for k, v in settings.items() if k != "TSSHIM_STAGE"}
-    reference = run(command, support.plain_environment(**plain))
-    with Group(preload, TSSHIM_DATASET="files=" + root, **{**SETTINGS, **settings}) as group:
-        group.keep()
+    reference = run(command)
+    with a_group(preload, TSSHIM_DATASET="files=" + root) as group:
         for _ in range(2):
             started = [start(command, group.environment()) for _ in range(2)]
             for process in started:
                 equal(reference, support.finish(process), what)
         fetched, shared = counts(group)
         assert fetched > 0 and shared > fetched, (what, fetched, shared, reasons(group))
-        group.release()
-        group.gc()
-        assert copies(group) == []
 
 
-@pytest.mark.parametrize("recipe", """os_fork subprocess_run pool_spawn posix_spawn close_everything threads
+@pytest.mark.parametrize("recipe", """os_fork subprocess_run pool:spawn posix_spawn close_everything threads
     daemon exec_from_thread exit_status""".split())
 def test_recipes_of_processes_child(recipe):
     """Their files are staged now."""
@@ -173,14 +166,12 @@ def test_next_to_jemalloc():
         pictures_are_alike(command, preload, preload)
 
 
-def test_lock_of_another_descriptor_is_kept():
-    """Putting a copy in place closes a descriptor, which would drop the lock."""
-    alike("lock_is_kept", served=False)
-
-
-def test_a_database_is_left_alone():
-    """SQLite holds fcntl locks on its file, whoever opens it meanwhile."""
-    alike("database", served=False)
+@pytest.mark.parametrize("recipe, where", [
+    ("lock_is_kept", "shm"),  # putting a copy in place closes a descriptor, which would drop the lock
+    ("database", "shm"),  # SQLite holds fcntl locks on its file, whoever opens it meanwhile
+    ("read", "off"), ("read", "auto")])
+def test_what_is_left_alone(recipe, where):
+    alike(recipe, served=False, TSSHIM_STAGE=where)
 
 
 def test_links_beside_files_that_are_none_of_ours():
@@ -202,27 +193,11 @@ def test_links_beside_files_that_are_none_of_ours():
         os.symlink("../data/f0", os.path.join(root, "else", "link"))
         command = [PYTHON, "-c", body, root]
         reference = run(command)
-        with Group(support.TEST_LIBRARY, **SETTINGS) as group:
-            group.keep()
-            settings = {"TSSHIM_DATASET": "files=" + os.path.join(root, "data")}
-            equal(reference, support.finish(start(command, group.environment(**settings))),
-                  "links")
+        with a_group(TSSHIM_DATASET="files=" + os.path.join(root, "data")) as group:
+            equal(reference, support.finish(start(command, group.environment())), "links")
             fetched, shared = counts(group)
             # By the relative name each time, by the absolute one when the second was over.
             assert fetched == 1 and shared >= 3, (fetched, shared, reasons(group))
-            group.release()
-            group.gc()
-
-
-def test_four_processes_fetch_each_file_once():
-    with one_group() as (group, root):
-        reference = run([PYTHON, CHILD, "read", root])
-        for _ in range(2):
-            started = [job(group, "read", root) for _ in range(4)]
-            for process in started:
-                equal(reference, support.finish(process), "read by four")
-        assert counts(group) == (8, 7 * 8), (counts(group), reasons(group))
-        assert reasons(group) == {}, reasons(group)
 
 
 def test_capacity():
@@ -242,59 +217,37 @@ def test_capacity():
 
 def test_young_files_are_left_alone():
     """However long it takes to ask for them: the test build takes each file for young here."""
-    settings = {"TSSHIM_STAGE": "shm", "TSSHIM_TEST_YOUNG_INPUTS": "0"}
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as root, \
-            Group(support.TEST_LIBRARY, **settings) as group:
-        fill(root)
-        group.keep()
+    with one_group(TSSHIM_TEST_YOUNG_INPUTS="0") as (group, root):
         reference = run([PYTHON, CHILD, "read", root])
         equal(reference, support.finish(job(group, "read", root)), "young")
         assert counts(group) == (0, 0) and copies(group) == [], counts(group)
-
-
-def test_off_and_auto_leave_local_files_alone():
-    for where in ("off", "auto"):
-        alike("read", served=False, TSSHIM_STAGE=where)
 
 
 # What the kernel knows of files there it goes on knowing: every request counts.
 KEPT = {"attr_timeout_ms": 60000, "entry_timeout_ms": 60000}
 
 
-def fill_storage(storage):
-    """Eight files; what they hold together, in bytes."""
-    for i in range(8):
-        support.write(os.path.join(storage.source, "f%d" % i), random_bytes(40000 + i, i))
-    return sum(40000 + i for i in range(8))
-
-
 @contextlib.contextmanager
 def on_slow_storage(where="auto", **settings):
     """(storage, group): eight files there, and a group that keeps its copies."""
-    with mounted.Mounted(**settings) as storage, \
-            Group(support.TEST_LIBRARY, **{**SETTINGS, "TSSHIM_STAGE": where}) as group:
-        fill_storage(storage)
-        group.keep()
+    with mounted.Mounted(**settings) as storage, a_group(TSSHIM_STAGE=where) as group:
+        for i in range(8):
+            support.write(os.path.join(storage.source, "f%d" % i), random_bytes(40000 + i, i))
         yield storage, group
 
 
 def test_auto_copies_what_lies_on_slow_storage():
     """Four jobs, two epochs: each file is fetched once, and nothing in the second."""
-    with mounted.Mounted(latency_us=500) as storage:
-        size = fill_storage(storage)
+    with on_slow_storage(latency_us=500) as (storage, group):
         reference = run([PYTHON, CHILD, "read", storage.path])
-        with Group(support.TEST_LIBRARY, **{**SETTINGS, "TSSHIM_STAGE": "auto"}) as group:
-            group.keep()
-            for most in (size, 0):
-                before = storage.counts()["bytes_read"]
-                started = [job(group, "read", storage.path) for _ in range(4)]
-                for process in started:
-                    equal(reference, support.finish(process), "slow storage")
-                took = storage.counts()["bytes_read"] - before
-                assert took <= most, (took, most, counts(group), reasons(group))
-            assert counts(group) == (8, 7 * 8), (counts(group), reasons(group))
-            group.release()
-            group.gc()
+        for most in (sum(40000 + i for i in range(8)), 0):
+            before = storage.counts()["bytes_read"]
+            started = [job(group, "read", storage.path) for _ in range(4)]
+            for process in started:
+                equal(reference, support.finish(process), "slow storage")
+            took = storage.counts()["bytes_read"] - before
+            assert took <= most, (took, most, counts(group), reasons(group))
+        assert group.staged() == (8, 7 * 8, {}), group.staged()
 
 
 def test_a_lone_job_asks_slow_storage_for_nothing_more():

@@ -5,7 +5,6 @@ import array
 import ctypes
 import errno
 import fcntl
-import hashlib
 import mmap
 import os
 import select
@@ -16,16 +15,12 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = sys.argv[2]
-LIBC = ctypes.CDLL(None, use_errno=True)
+from staged_child import LIBC, ROOT, digest, path, say
+
 AT_EMPTY_PATH = 0x1000
 LONG, NULL = ctypes.c_long, None
 LONG_ONES = {"copy_file_range", "splice", "tee", "preadv2", "pwrite", "write", "fpathconf", "readahead",
              "fgetxattr", "flistxattr"}
-
-
-def path(name):
-    return os.path.join(ROOT, name)
 
 
 def opened(name="f3"):
@@ -49,19 +44,11 @@ def call(name, *arguments):
     return r if r >= 0 else errno.errorcode.get(ctypes.get_errno(), r)
 
 
-def say(name, *what):
-    print(name, *what, flush=True)
-
-
 def tried(name, function, *arguments):
     try:
         say(name, function(*arguments))
     except OSError as error:
         say(name, errno.errorcode[error.errno])
-
-
-def digest(data):
-    return hashlib.sha256(bytes(data)).hexdigest()[:16]
 
 
 def rest(fd):

@@ -7,7 +7,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import tarfile
 import tempfile
 import time
@@ -15,9 +14,9 @@ import time
 import pytest
 
 import support
-from support import HERE, PYTHON, Group, equal, run, start
+from support import HERE, PYTHON, Group, equal, run, start, wait_until
 
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "storage"))
+support.search("tests", "storage")
 import mounted  # noqa: E402
 
 CHILD = os.path.join(HERE, "staged_large_child.py")
@@ -63,7 +62,7 @@ class Storage(mounted.Mounted):
         with contextlib.suppress(OSError):
             self.set(stall=0, bandwidth=0, latency_us=0, latency_read_us=-1, let_go=1)
         self.group.release()
-        wait_until(lambda: not self.stagers(), "stagers left")
+        self.wait_for_end()
         self.group.__exit__()
         super().__exit__()
 
@@ -95,21 +94,15 @@ class Storage(mounted.Mounted):
         wait_until(lambda: len(self.copies()) == count and not self.stagers(),
                    lambda: (self.copies(), self.parts(), self.stagers(), self.reasons()))
 
+    def wait_for_end(self):
+        """Until no stager works any more."""
+        wait_until(lambda: not self.stagers(), "the end of stagers")
+
     def reasons(self):
-        return {k: v for k, v in self.group.statistics().get("passed", {}).items()
-                if k.startswith("stage") and v}
+        return self.group.staged()[2]
 
     def counts_of(self):
-        rows = [row.get("kinds", row)["bytes"]
-                for row in self.group.statistics().get("datasets", [])]
-        return sum(row["produced"] for row in rows), sum(row["shared"] for row in rows)
-
-
-def wait_until(true, what, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, what() if callable(what) else what
-        time.sleep(0.01)
+        return self.group.staged()[:2]
 
 
 def alike(recipe, files=1, fill=None, **settings):
@@ -181,40 +174,31 @@ def test_only_so_many_work_at_once():
         wait_until(lambda: len(storage.stagers()) == STAGERS, storage.stagers)
         assert not storage.copies(), storage.copies()
         storage.let_go()
-        wait_until(lambda: not storage.stagers(), "they go on")
+        storage.wait_for_end()
         assert len(storage.copies()) == STAGERS, storage.copies()
         equal(reference, support.finish(storage.job("read")), "the rest")
         storage.wait_for_copies(7)
 
 
-def changed(storage, change, complete):
-    """@change(file) while a stager is at it; whether a copy comes about."""
-    name = os.path.join(storage.source, "f0")
+def changed(storage, change):
+    """@change(file) while a stager is at it: no copy comes about."""
     storage.hold(MIDDLE)
-    job = start_keeping(storage)
-    storage.wait_for_waiting(1)
-    assert storage.stagers() and not storage.copies(), storage.copies()
-    change(name)
-    storage.let_go()
-    wait_until(lambda: not storage.stagers(), "it goes on")
-    output, errors = job.communicate("\n", timeout=60)
-    assert job.returncode == 0, errors
-    assert len(storage.copies()) == complete and not storage.parts(), (
-        storage.copies(), storage.parts())
-    return output
-
-
-def start_keeping(storage):
-    return subprocess.Popen(
+    job = subprocess.Popen(
         [PYTHON, CHILD, "keeps_open", storage.path], text=True, stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=storage.group.environment(TSSHIM_DATASET="files=" + storage.path))
+    storage.wait_for_waiting(1)
+    assert storage.stagers() and not storage.copies(), storage.copies()
+    change(os.path.join(storage.source, "f0"))
+    storage.let_go()
+    storage.wait_for_end()
+    _, errors = job.communicate("\n", timeout=60)
+    assert job.returncode == 0, errors
+    assert not storage.copies() + storage.parts(), (storage.copies(), storage.parts())
 
 
 def rewrite(name):
-    with open(name, "r+b") as file:
-        file.seek(100)
-        file.write(b"other")
+    support.overwrite(name, 100, b"other")
 
 
 def grow(name):
@@ -232,7 +216,7 @@ def test_files_that_change_meanwhile():
     }
     for what, change in changes.items():
         with Storage(attr_timeout_ms=0, entry_timeout_ms=0) as storage:
-            changed(storage, change, 0)
+            changed(storage, change)
             if what in ("grown", "replaced"):
                 reference = storage.plain("read")
                 equal(reference, support.finish(storage.job("read")), what)
@@ -244,7 +228,7 @@ def test_changes_that_only_the_storage_knows_of():
     """The kernel keeps attributes for a minute; the last look is at the storage itself."""
     for change in (rewrite, grow):
         with Storage(attr_timeout_ms=60000, entry_timeout_ms=60000) as storage:
-            changed(storage, change, 0)
+            changed(storage, change)
 
 
 def test_storage_that_fails_in_the_middle():
@@ -256,7 +240,7 @@ def test_storage_that_fails_in_the_middle():
         begin = time.monotonic()
         for _ in range(2):
             equal(reference, support.finish(storage.job("read")), "failing")
-            wait_until(lambda: not storage.stagers(), "it goes on")
+            storage.wait_for_end()
             assert not storage.group.leftovers("f.*"), storage.group.leftovers("f.*")
         storage.fail()
         reference = storage.plain("read")
@@ -294,7 +278,7 @@ def test_killed_stager_is_followed_by_another():
             reference = storage.plain("opens_and_ends")
             killed = storage.job("opens_and_ends", TSSHIM_TEST_KILL=point)
             equal(reference, support.finish(killed), "killed at " + point)
-            wait_until(lambda: not storage.stagers(), "was not killed at " + point)
+            storage.wait_for_end()
             assert len(storage.copies()) == (point == "stage_renamed"), point
             storage.reset()
             equal(reference, support.finish(storage.job("opens_and_ends")), "after " + point)
@@ -365,7 +349,7 @@ def test_the_last_job_takes_its_stager_along():
     with Storage(bandwidth=2 * MIB, keep=False) as storage:
         job = storage.job("opens_and_ends")
         assert support.finish(job).status == 0
-        wait_until(lambda: not storage.stagers(), "it goes on")
+        storage.wait_for_end()
         assert storage.group.leftovers("f.*") + storage.group.leftovers() + \
             storage.group.leftovers("stage") == []
 
@@ -376,7 +360,7 @@ def test_limits_of_the_program():
         for recipe in ("few_descriptors", "small_files_only", "takes_orphans"):
             reference = storage.plain(recipe)
             equal(reference, support.finish(storage.job(recipe)), recipe)
-            wait_until(lambda: not storage.stagers(), "it goes on")
+            storage.wait_for_end()
             if recipe != "few_descriptors":
                 assert not storage.copies(), recipe
             for path in storage.copies():
@@ -402,7 +386,7 @@ def test_room_of_a_killed_stager():
             status = support.finish(storage.job("opens_and_ends", TSSHIM_TEST_KILL=point)).status
             # Of these steps the program itself takes only the first.
             assert status == (-signal.SIGKILL if point == "stager_sized" else 0), (point, status)
-            wait_until(lambda: not storage.stagers(), "was not killed at " + point)
+            storage.wait_for_end()
             dead, = storage.parts()
             os.unlink(os.path.join(storage.source, "f0"))
             write(storage, "f1", content(1))
@@ -432,7 +416,7 @@ def test_memory_that_runs_out_in_the_middle():
                     while True:
                         file.write(bytes(64 << 10))
                 storage.let_go()
-                wait_until(lambda: not storage.stagers(), "it goes on")
+                storage.wait_for_end()
                 equal(storage.plain("read"), support.finish(job), "without room")
                 own, = (d for d in os.listdir(place) if d != "others")
                 assert os.listdir(os.path.join(place, own)) == [], os.listdir(place)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """An ordinary program that reads large files: staged_large_child.py RECIPE DIRECTORY."""
 
-import ctypes
 import errno
 import hashlib
 import mmap
@@ -14,23 +13,11 @@ import sys
 import tarfile
 import time
 
-ROOT = sys.argv[2]
-
-
-def path(name):
-    return os.path.join(ROOT, name)
+from staged_child import LIBC, ROOT, attributes as attributes_of, digest, path, say
 
 
 def names():
     return sorted(name for name in os.listdir(ROOT) if name.startswith("f"))
-
-
-def say(*what):
-    print(*what, flush=True)
-
-
-def digest(data):
-    return hashlib.sha256(bytes(data)).hexdigest()[:16]
 
 
 def read():
@@ -84,9 +71,7 @@ def attributes():
     """What fstat says, and where the descriptor leads."""
     for name in names():
         with open(path(name), "rb") as file:
-            st = os.fstat(file.fileno())
-            say(name, [(k, getattr(st, k)) for k in sorted(dir(st))
-                       if k.startswith("st_") and not k.startswith("st_atime")])
+            say(name, attributes_of(os.fstat(file.fileno())))
             say(os.readlink("/proc/self/fd/%d" % file.fileno()) == path(name))
 
 
@@ -107,7 +92,7 @@ def seen_from_inside():
                 found = errno.errorcode[error.errno]
         time.sleep(0.05)
     wall = 0x40000000  # children of all kinds, which hardly any program asks for
-    answer = ctypes.CDLL(None, use_errno=True).waitpid(-1, None, os.WNOHANG | wall)
+    answer = LIBC.waitpid(-1, None, os.WNOHANG | wall)
     say(found, signals, answer, len(os.listdir("/proc/self/task")))
     for file in opened:
         file.close()
@@ -144,7 +129,7 @@ def small_files_only():
 
 def takes_orphans():
     """A program to which orphans are given must not be given a stager."""
-    assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
+    assert LIBC.prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
     read()
     time.sleep(0.5)
     try:

@@ -4,12 +4,12 @@ Programs of others on files of slow storage, plain and with `tsrun --stage shm`:
 and status, and the storage is asked for the bytes once, or the program is left alone.
 """
 
+import contextlib
 import gzip
 import os
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 import zipfile
 
@@ -18,7 +18,7 @@ import pytest
 import support
 from support import HERE, PYTHON, Group, equal, run
 
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "storage"))
+support.search("tests", "storage")
 import mounted  # noqa: E402
 
 CHILD = os.path.join(HERE, "staged_readers.py")
@@ -55,34 +55,22 @@ def call(command, cwd=None):
     assert done.returncode == 0, (command, done.stdout[-2000:])
 
 
-class Place:
+@contextlib.contextmanager
+def a_place(prepare, age_s=3600):
     """A data set on storage far away whose files are an hour old (or not made yet), and a group."""
+    with mounted.Mounted(age_s=age_s) as storage, \
+            tempfile.TemporaryDirectory(prefix="tsshim-programs-", dir="/var/tmp") as scratch:
+        prepare(storage.source)
+        with Group(TSSHIM_STAGE="shm", TSSHIM_DATASET="files=" + storage.path) as group:
+            yield Place(storage, scratch, group.keep())
+            group.release()
+            group.gc()
+            assert group.leftovers("f.*") + group.leftovers("stage") == []
 
-    def __init__(self, prepare, age_s=3600):
-        self.prepare, self.age_s = prepare, age_s
 
-    def __enter__(self):
-        self.storage = mounted.Mounted(age_s=self.age_s)
-        self.storage.__enter__()
-        try:
-            self.prepare(self.storage.source)
-            self.scratch = tempfile.mkdtemp(prefix="tsshim-programs-", dir="/var/tmp")
-            self.group = Group(TSSHIM_STAGE="shm",
-                               TSSHIM_DATASET="files=" + self.storage.path).keep()
-        except BaseException:
-            self.storage.__exit__()
-            raise
-        self.root = self.storage.path
-        return self
-
-    def __exit__(self, *_):
-        self.group.release()
-        self.group.gc()
-        left = self.group.leftovers("f.*") + self.group.leftovers("stage")
-        self.group.__exit__()
-        self.storage.__exit__()
-        shutil.rmtree(self.scratch)
-        assert left == [], left
+class Place:
+    def __init__(self, storage, scratch, group):
+        self.storage, self.scratch, self.group, self.root = storage, scratch, group, storage.path
 
     def environment(self):
         """What programs write outside of the data set goes to a directory of their own."""
@@ -113,11 +101,7 @@ class Place:
         return self.storage.counts()["bytes_read"]
 
     def counts(self):
-        """(files fetched, opens given a copy, {reason: times})"""
-        said = self.group.statistics()
-        rows = [row["bytes"] for row in said.get("datasets", [])]
-        passed = {k: v for k, v in said.get("passed", {}).items() if k.startswith("stage") and v}
-        return (sum(row["produced"] for row in rows), sum(row["shared"] for row in rows), passed)
+        return self.group.staged()
 
 
 def both(place, command):
@@ -138,24 +122,20 @@ def size_of(root):
                for where, _, names in os.walk(root) for name in names)
 
 
-def served(command, prepare=fill, again=0):
-    """The copies are read: what is opened comes from the storage once and whole, and nothing of it
-    in the second run, or as many bytes as @again says."""
-    with Place(prepare) as place:
+def served(command, prepare=fill):
+    """The copies are read: what is opened comes from the storage once and whole, and nothing of it in the second run."""
+    with a_place(prepare) as place:
         plain, fetching, staged = both(place, command)
         fetched, shared, passed = place.counts()
         assert plain > 0 and fetched > 0 and shared >= fetched, (fetched, shared, passed)
         assert fetching <= max(plain, size_of(place.storage.source)), (plain, fetching)
-        assert staged == again, (plain, fetching, staged, passed)
+        assert staged == 0, (plain, fetching, staged, passed)
         assert passed == {}, passed
 
 
 def readers():
     """The Python of the environment with readers of data sets."""
-    python = os.environ.get("TSSHIM_TEST_READERS", "")
-    if not os.path.exists(python):
-        raise support.Skip("readers", "not installed (scripts/deps test)")
-    return python
+    return support.installed("readers", "READERS")
 
 
 def shell(text):
@@ -176,33 +156,6 @@ def archive(root):
     call(["tar", "-C", root, "-cf", root + "/a.tar", "d0", "d1"])
 
 
-def test_tar_makes_an_archive():
-    served(shell("cd $ROOT; tar -cf $OUT/a.tar d0 d1; tar -tvf $OUT/a.tar; sha256sum <$OUT/a.tar"))
-
-
-def test_tar_reads_archives():
-    served(shell("cd $OUT; mkdir a b; tar -C a -xzf $ROOT/a.tar.gz; tar -C b -xf $ROOT/a.tar; "
-                 "tar -tvf $ROOT/a.tar; tar -df $ROOT/a.tar -C b; " + ALL), archive)
-
-
-def test_cp():
-    served(shell("cp -a $ROOT/d0 $ROOT/d1 $OUT; cp --sparse=always $ROOT/d0/f0 $OUT/s; "
-                 "cp --reflink=auto $ROOT/d1/f1 $OUT/r; cd $OUT; " + ALL +
-                 "; stat -c '%n %Y' d0/* d1/*; cmp s $ROOT/d0/f0; diff -r $ROOT/d0 d0"))
-
-
-def test_rsync():
-    served(shell("rsync -a $ROOT/ $OUT/a/; rsync -ac --stats $ROOT/ $OUT/a/ | grep -v -e rate -e "
-                 "speedup -e bytes -e seconds; cd $OUT; " + ALL + "; stat -c '%n %Y' a/d*/*"))
-
-
-def test_tools_that_read():
-    served(shell("cd $ROOT; grep -c '' -r d0 | sort; sort d0/f0 | sha256sum; dd if=d1/f1 bs=999 "
-                 "skip=3 count=9 status=none | sha256sum; head -c 5000 d0/f2 | tail -c 77 | od; "
-                 "perl -ne '$n += length; END { print $n }' d0/f0; split -n 3 d0/f4 $OUT/p; "
-                 "sha256sum $OUT/p*; cat <d1/f3 | sha256sum; tac d1/f5 | sha256sum"))
-
-
 def repository(root):
     fill(root)
     options = ["-c", "user.name=n", "-c", "user.email=e@x", "-c", "commit.gpgsign=false"]
@@ -217,13 +170,6 @@ def repository(root):
 
 
 GIT = "export GIT_OPTIONAL_LOCKS=0; git config --global safe.directory '*'; cd $ROOT; "
-
-
-def test_git_reads_a_repository():
-    served(shell(GIT + "git log --stat --format=%H%s; git fsck --full; git status --short; "
-                 "git diff; git archive HEAD | sha256sum; git cat-file -p HEAD:text | sha256sum; "
-                 "git clone -q --no-hardlinks $ROOT $OUT/c; cd $OUT/c; git log --format=%H; "
-                 "git ls-files -s; sha256sum text d*/f*"), repository)
 
 
 def wheel(root):
@@ -252,9 +198,6 @@ def test_pip_and_python_packages():
                  " -m zipfile -l $ROOT/wheels/*.whl"), wheel)
 
 
-# ---- HDF5, with and without its locks ----------------------------------------------------
-
-
 def hdf5(root):
     call([PYTHON, "-c", "import h5py, numpy; f = h5py.File('data.h5', 'w'); f.attrs['a'] = 1;"
           "f['x'] = numpy.arange(6000).reshape(300, 20); f['g/y'] = numpy.arange(100.) / 7"],
@@ -262,15 +205,36 @@ def hdf5(root):
 
 
 DUMP = "h5ls -rv $ROOT/data.h5; h5dump $ROOT/data.h5 | sha256sum; h5dump -d /g/y $ROOT/data.h5"
+TOOLS = {
+    "tar_makes": ("cd $ROOT; tar -cf $OUT/a.tar d0 d1; tar -tvf $OUT/a.tar; sha256sum <$OUT/a.tar", fill),
+    "tar_reads": ("cd $OUT; mkdir a b; tar -C a -xzf $ROOT/a.tar.gz; tar -C b -xf $ROOT/a.tar; "
+                  "tar -tvf $ROOT/a.tar; tar -df $ROOT/a.tar -C b; " + ALL, archive),
+    "cp": ("cp -a $ROOT/d0 $ROOT/d1 $OUT; cp --sparse=always $ROOT/d0/f0 $OUT/s; "
+           "cp --reflink=auto $ROOT/d1/f1 $OUT/r; cd $OUT; " + ALL +
+           "; stat -c '%n %Y' d0/* d1/*; cmp s $ROOT/d0/f0; diff -r $ROOT/d0 d0", fill),
+    "rsync": ("rsync -a $ROOT/ $OUT/a/; rsync -ac --stats $ROOT/ $OUT/a/ | grep -v -e rate -e "
+              "speedup -e bytes -e seconds; cd $OUT; " + ALL + "; stat -c '%n %Y' a/d*/*", fill),
+    "those_that_read": ("cd $ROOT; grep -c '' -r d0 | sort; sort d0/f0 | sha256sum; dd if=d1/f1 bs=999 "
+                        "skip=3 count=9 status=none | sha256sum; head -c 5000 d0/f2 | tail -c 77 | od; "
+                        "perl -ne '$n += length; END { print $n }' d0/f0; split -n 3 d0/f4 $OUT/p; "
+                        "sha256sum $OUT/p*; cat <d1/f3 | sha256sum; tac d1/f5 | sha256sum", fill),
+    "git": (GIT + "git log --stat --format=%H%s; git fsck --full; git status --short; "
+            "git diff; git archive HEAD | sha256sum; git cat-file -p HEAD:text | sha256sum; "
+            "git clone -q --no-hardlinks $ROOT $OUT/c; cd $OUT/c; git log --format=%H; "
+            "git ls-files -s; sha256sum text d*/f*", repository),
+    "hdf5_without_locks": ("export HDF5_USE_FILE_LOCKING=FALSE; " + DUMP, hdf5),
+}
 
 
-def test_hdf5_tools_without_locks():
-    served(shell("export HDF5_USE_FILE_LOCKING=FALSE; " + DUMP), hdf5)
+@pytest.mark.parametrize("name", TOOLS)
+def test_tools(name):
+    text, prepare = TOOLS[name]
+    served(shell(text), prepare)
 
 
 def test_hdf5_tools_with_locks_read_the_original():
     """The library locks what it opens, which only the original can do."""
-    with Place(hdf5) as place:
+    with a_place(hdf5) as place:
         plain, fetching, staged = both(place, shell(DUMP))
         fetched, shared, passed = place.counts()
         assert set(passed) == {"stage_original"} and passed["stage_original"] == fetched + shared
@@ -297,7 +261,7 @@ def test_reads_by(way):
 def test_static_programs():
     """They open the originals; what they are given is a copy with the same bytes."""
     reader = shlex.quote(support.victim("reader-static"))
-    with Place(flat) as place:
+    with a_place(flat) as place:
         plain, fetching, staged = both(place, shell(reader + " read $ROOT/f*"))
         assert plain == fetching == staged > 0 and place.counts()[:2] == (0, 0)
     served(shell("for f in $ROOT/f*; do for w in read pread mmap sendfile; do " + reader +
@@ -314,7 +278,7 @@ def test_static_decoders():
     busybox = shutil.which("busybox")
     if not busybox:
         raise support.Skip("busybox", "busybox-static is not installed")
-    with Place(compressed) as place:
+    with a_place(compressed) as place:
         plain, fetching, staged = both(place, shell(
             "for f in $ROOT/f*; do %s gunzip -c $f | sha256sum; done" % busybox))
         assert plain == fetching == staged > 0 and place.counts()[:2] == (0, 0)
@@ -327,21 +291,26 @@ def test_static_decoders():
     zip_random python_mmap sqlite_immutable""".split())
 def test_from_readers(name):
     """Data loaders in Python, each as its own documentation says; staged_readers.py has them."""
-    by_reader(name)
+    served(*reader_of(name))
 
 
-def by_reader(name, **more):
+def reader_of(name):
+    """(the command that reads, what makes the files for it)"""
     command = [readers(), CHILD, name]
-    served(shell(" ".join(map(shlex.quote, command)) + " $ROOT"),
-           lambda root: call([*command, root, "make"]), **more)
+    return shell(shlex.join(command) + " $ROOT"), lambda root: call([*command, root, "make"])
 
 
-def left_alone(name, allowed):
-    """Readers that lock or write what they read: nothing but the reasons @allowed is counted."""
-    command = [readers(), CHILD, name]
-    with Place(lambda root: call([*command, root, "make"])) as place:
-        plain, fetching, staged = both(
-            place, shell(" ".join(map(shlex.quote, command)) + " $ROOT"))
+@pytest.mark.parametrize("name, allowed", [
+    ("hdf5_locked", ["stage_original"]),
+    # Readers learn in the lock file what was written last: nothing beside it is a copy.
+    ("lmdb_locked", ["stage_original"]),
+    # The program opens for writing; a database opened read-only is locked.
+    ("sqlite", []), ("sqlite_read_only", ["stage_original"])])
+def test_readers_that_lock_or_write(name, allowed):
+    """Of what they read nothing but the reasons @allowed is counted."""
+    command, make = reader_of(name)
+    with a_place(make) as place:
+        plain, fetching, staged = both(place, command)
         fetched, shared, passed = place.counts()
         # What it reads before it locks anything may come from the copy: a page or two.
         assert plain >= staged > plain - 32768 > 0, (plain, fetching, staged, passed)
@@ -349,39 +318,24 @@ def left_alone(name, allowed):
         assert (fetched + shared > 0) == bool(allowed), (fetched, shared, passed)
 
 
-def test_hdf5_locked():
-    left_alone("hdf5_locked", ["stage_original"])
-
-
 def test_many_hdf5_files_that_are_locked():
     """What the first few teach: to copy what is given back would be to read it twice."""
-    command = [readers(), CHILD, "hdf5_many"]
-    with Place(lambda root: call([*command, root, "make"])) as place:
-        plain, fetching, staged = both(place, [*command, place.root])
+    command, make = reader_of("hdf5_many")
+    with a_place(make) as place:
+        plain, fetching, staged = both(place, command)
         fetched, shared, passed = place.counts()
         assert (fetched, shared) == (4, 4), (fetched, shared, passed)
         assert passed == {"stage_original": 8, "stage_locks": 32}, passed
         assert fetching < plain * 1.3 and staged <= plain, (plain, fetching, staged)
 
 
-def test_lmdb_with_its_lock_file():
-    """Readers learn in the lock file what was written last: nothing beside it is a copy."""
-    left_alone("lmdb_locked", ["stage_original"])
-
-
 def test_lmdb_that_is_written():
     """By another process, while this one has it open; its pages are used again and again."""
-    command = [readers(), CHILD, "lmdb_written"]
-    with Place(lambda root: call([*command, root, "make"])) as place:
-        both(place, [*command, place.root])
+    command, make = reader_of("lmdb_written")
+    with a_place(make) as place:
+        both(place, command)
         fetched, shared, passed = place.counts()
         assert set(passed) == {"stage_original"} and fetched > 0, (fetched, shared, passed)
-
-
-def test_sqlite_databases():
-    """The program opens for writing; a database opened read-only is locked."""
-    left_alone("sqlite", [])
-    left_alone("sqlite_read_only", ["stage_original"])
 
 
 def test_sqlite_tool():
@@ -389,7 +343,7 @@ def test_sqlite_tool():
         call(["sqlite3", root + "/data.db", "create table t (a, b); with recursive c(x) as "
               "(select 1 union all select x + 1 from c where x < 5000) insert into t "
               "select x, hex(x * x) from c"])
-    with Place(database) as place:
+    with a_place(database) as place:
         plain, fetching, staged = both(place, shell(
             "sqlite3 $ROOT/data.db 'select count(*), sum(a), max(b) from t; "
             "pragma integrity_check'"))
@@ -403,30 +357,12 @@ def test_sqlite_tool():
 
 def fresh(command, prepare=fill):
     """Nothing is copied, for all of it is of the future: what a program writes it reads back."""
-    with Place(prepare, age_s=-3600) as place:
+    with a_place(prepare, age_s=-3600) as place:
         reference = place.plain(command)
         assert reference.status == 0 and reference.output, reference.errors[-2000:]
         for _ in range(2):
             equal(reference, place.staged(command), "at work")
         assert place.counts()[:2] == (0, 0), place.counts()
-
-
-def test_git_at_work():
-    fresh(shell(
-        "cd $ROOT; rm -rf r; git init -q -b main r; cd r; cp ../d0/f* .; "
-        "export GIT_AUTHOR_DATE='2020-01-01T00:00:00Z' GIT_COMMITTER_DATE='2020-01-01T00:00:00Z'; "
-        "g='git -c user.name=n -c user.email=e@x'; $g add .; $g commit -q -m one; "
-        "echo more >>f0; $g status --short; $g stash -q; $g stash pop -q; $g commit -qam two; "
-        "$g checkout -q -b other HEAD~1; echo x >f2; $g commit -qam three; $g merge -q main -m m; "
-        "$g gc -q; $g fsck --full; $g log --format='%H %s'; " + SUMS +
-        " | grep -v -e .git/"))
-
-
-def test_sqlite_at_work():
-    fresh(shell("cd $ROOT; rm -f n.db*; sqlite3 n.db 'pragma journal_mode=wal; create table t(a);"
-                "insert into t values (1), (2)'; sqlite3 n.db 'update t set a = a + 1; select * "
-                "from t; pragma journal_mode=delete; vacuum; select sum(a) from t'; ls -l n.db* "
-                "| awk '{ print $5, $9 }'"))
 
 
 def test_pip_at_work():
@@ -436,10 +372,24 @@ def test_pip_at_work():
                 "hello.__file__)'; cd $ROOT/t; " + SUMS + " | grep -v pyc"), wheel)
 
 
-def test_archives_at_work():
-    fresh(shell("cd $ROOT; rm -rf o; mkdir o; t='tar --warning=no-timestamp'; $t -cf o/a.tar d0 d1; "
-                "gzip -k o/a.tar; "
-                "$t -C o -xzf o/a.tar.gz; rsync -a d0/ o/d0/; rsync -ac d1/ o/x/; "
+AT_WORK = {
+    "git": "cd $ROOT; rm -rf r; git init -q -b main r; cd r; cp ../d0/f* .; "
+           "export GIT_AUTHOR_DATE='2020-01-01T00:00:00Z' GIT_COMMITTER_DATE='2020-01-01T00:00:00Z'; "
+           "g='git -c user.name=n -c user.email=e@x'; $g add .; $g commit -q -m one; "
+           "echo more >>f0; $g status --short; $g stash -q; $g stash pop -q; $g commit -qam two; "
+           "$g checkout -q -b other HEAD~1; echo x >f2; $g commit -qam three; $g merge -q main -m m; "
+           "$g gc -q; $g fsck --full; $g log --format='%H %s'; " + SUMS + " | grep -v -e .git/",
+    "sqlite": "cd $ROOT; rm -f n.db*; sqlite3 n.db 'pragma journal_mode=wal; create table t(a);"
+              "insert into t values (1), (2)'; sqlite3 n.db 'update t set a = a + 1; select * "
+              "from t; pragma journal_mode=delete; vacuum; select sum(a) from t'; ls -l n.db* "
+              "| awk '{ print $5, $9 }'",
+    "archives": "cd $ROOT; rm -rf o; mkdir o; t='tar --warning=no-timestamp'; $t -cf o/a.tar d0 d1; "
+                "gzip -k o/a.tar; $t -C o -xzf o/a.tar.gz; rsync -a d0/ o/d0/; rsync -ac d1/ o/x/; "
                 "cp o/a.tar o/b.tar; cmp o/a.tar o/b.tar; echo x >>o/b.tar; rsync -a --inplace "
-                "o/a.tar o/b.tar; cmp o/a.tar o/b.tar; sed -i s/a/b/ o/d0/f0; cd o; rm a.tar.gz; "
-                + SUMS))
+                "o/a.tar o/b.tar; cmp o/a.tar o/b.tar; sed -i s/a/b/ o/d0/f0; cd o; rm a.tar.gz; " + SUMS,
+}
+
+
+@pytest.mark.parametrize("name", AT_WORK)
+def test_tools_at_work(name):
+    fresh(shell(AT_WORK[name]))

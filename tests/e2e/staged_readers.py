@@ -60,9 +60,6 @@ def numpy_files():
         say(digest(numpy.load(file).tobytes()), file.tell())
 
 
-make_numpy_mapped = make_numpy_files
-
-
 def numpy_mapped():
     import numpy
     for mode in ("r", "c"):
@@ -83,9 +80,6 @@ def make_hdf5_locked():
         with h5py.File(path("data%d.h5" % number), "w") as file:
             file.create_dataset("x", data=array(number), chunks=(30, 200), compression="gzip")
             file["y"] = array(number + 5)
-
-
-make_hdf5_unlocked = make_hdf5_mapped_in_memory = make_hdf5_locked
 
 
 def hdf5_locked(**more):
@@ -128,9 +122,6 @@ def make_lmdb_locked():
             txn.put(b"%04d" % i, noise(i, 3000 + i))
     if "unlocked" in sys.argv[1]:
         os.unlink(path("data.lmdb/lock.mdb"))
-
-
-make_lmdb_unlocked = make_lmdb_written = make_lmdb_locked
 
 
 def lmdb_locked(**more):
@@ -188,9 +179,6 @@ def make_arrow_mapped():
             writer.write_table(data, max_chunksize=700)
 
 
-make_arrow_files = make_arrow_mapped
-
-
 def arrow_mapped():
     import pyarrow
     for number in range(2):
@@ -213,9 +201,6 @@ def make_parquet():
     for number in range(3):
         pyarrow.parquet.write_table(table(number), path("%d.parquet" % number),
                                     row_group_size=500)
-
-
-make_parquet_dataset = make_parquet
 
 
 def parquet():
@@ -248,9 +233,6 @@ def make_webdataset():
                     member = tarfile.TarInfo("%02d%04d.%s" % (shard, i, suffix))
                     member.size = len(data)
                     file.addfile(member, io.BytesIO(data))
-
-
-make_webdataset_shuffled = make_tarfile_random = make_webdataset
 
 
 def webdataset():
@@ -336,9 +318,6 @@ def make_sqlite():
     writer.close()
 
 
-make_sqlite_read_only = make_sqlite_immutable = make_sqlite
-
-
 def ask(reader):
     for i in range(0, 500, 50):
         say(i, digest(reader.execute("select b from t where a = ?", (i,)).fetchone()[0]))
@@ -359,5 +338,11 @@ def sqlite_immutable():
     ask(sqlite3.connect("file:%s?mode=ro&immutable=1" % path("data.db"), uri=True))
 
 
+# Those that read what is made for another one.
+SAME = {"numpy_mapped": "numpy_files", "hdf5_unlocked": "hdf5_locked", "hdf5_mapped_in_memory": "hdf5_locked",
+        "lmdb_unlocked": "lmdb_locked", "lmdb_written": "lmdb_locked", "arrow_files": "arrow_mapped",
+        "parquet_dataset": "parquet", "webdataset_shuffled": "webdataset", "tarfile_random": "webdataset",
+        "sqlite_read_only": "sqlite", "sqlite_immutable": "sqlite"}
+
 if __name__ == "__main__":
-    globals()[("make_" if len(sys.argv) > 3 else "") + sys.argv[1]]()
+    globals()["make_" + SAME.get(sys.argv[1], sys.argv[1]) if len(sys.argv) > 3 else sys.argv[1]]()

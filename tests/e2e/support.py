@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """What the end-to-end tests share: running programs without and with the library."""
 
+import atexit
 import contextlib
 import glob
 import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import struct
@@ -33,6 +35,12 @@ KEPT_UNTIL = 392  # struct ts_ring_header, kept_until_ns
 TIMEOUT = 300  # seconds: nothing here takes a tenth of it; more means that it hangs
 
 
+def search(*folder):
+    """Find modules in this folder of the repository, too; its path."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), *folder))
+    return sys.path[0]
+
+
 class Skip(Exception):
     """This cannot be tested here; @feature is the word that TSSHIM_TEST_MAY_SKIP knows."""
 
@@ -42,13 +50,13 @@ class Skip(Exception):
 
 
 def wait_until(condition, what, guard=120):
-    """Return when @condition() holds, and its value; @what fails when that never comes."""
+    """Return when @condition() holds, and its value; @what, or what it tells then, fails when that never comes."""
     end = time.monotonic() + guard
     while True:
         found = condition()
         if found:
             return found
-        assert time.monotonic() < end, "never: " + what
+        assert time.monotonic() < end, "never: %s" % (what() if callable(what) else what,)
         time.sleep(0.01)
 
 
@@ -75,16 +83,58 @@ def make_data(name, make):
     return path
 
 
+def lasting(**more):
+    """A directory that goes with this process."""
+    path = tempfile.mkdtemp(**more)
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+class Data:
+    """What make_data() keeps under that name."""
+
+    def __init__(self, name, fill):
+        self.name, self.fill, self.path = name, fill, os.path.join(BUILD, "tests", "e2e", name)
+
+    def make(self):
+        make_data(self.name, self.fill)
+
+    def settle(self):
+        """Wait until the library takes the files for finished."""
+        settle(self.path)
+
+
+def photographs(paths):
+    """JPEG pictures of noise, each a few hundred pixels wide, the same in each run."""
+    import numpy
+    import PIL.Image
+    generator = numpy.random.RandomState(0)
+    for path in paths:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        small = generator.randint(0, 256, (30, 40, 3)).astype(numpy.uint8)
+        PIL.Image.fromarray(small).resize((500, 375), PIL.Image.BICUBIC).save(path, quality=90)
+    return generator
+
+
 def read(path, mode="r"):
     """What is in a file: text, or bytes with the @mode "rb"."""
     with open(path, mode, encoding=None if "b" in mode else "utf-8") as file:
         return file.read()
 
 
-def write(path, content):
-    """A file with this @content, text or bytes."""
+def write(path, content, mode=None):
+    """A file with this @content, text or bytes, and perhaps this @mode."""
     with open(path, "wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
+    if mode is not None:
+        os.chmod(path, mode)
+
+
+def overwrite(path, at, data):
+    """Other bytes in a file from @at on."""
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(data)
 
 
 def settle(path):
@@ -92,6 +142,16 @@ def settle(path):
     kind = subprocess.run(["stat", "-f", "-c", "%t", path], stdout=subprocess.PIPE, check=True)
     age = 2 if kind.stdout.decode().strip() in NEAR else 60
     wait_until(lambda: time.time() - os.stat(path).st_ctime > age, "old files")
+
+
+def install(stage):
+    """`meson install` below @stage: the path of tsrun there, the only one."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("TSSHIM_", "LD_"))}
+    done = run(["meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", stage], env)
+    assert done.status == 0, done.output + done.errors
+    program, = [os.path.join(top, "tsrun") for top, _, names in os.walk(stage)
+                if "tsrun" in names and os.path.basename(top) == "bin"]
+    return program
 
 
 def free_port():
@@ -105,14 +165,22 @@ def free_port():
             return port
 
 
+def installed(feature, variable, *parts):
+    """What scripts/deps has installed, to which that variable leads; Skip of this @feature where it has not."""
+    path = os.path.join(os.environ.get("TSSHIM_TEST_" + variable, ""), *parts)
+    if not os.path.isabs(path) or not os.path.exists(path):
+        raise Skip(feature, "%s is not installed (scripts/deps)" % (path or variable))
+    return path
+
+
+def pypi_python():
+    """The interpreter with PyPI's torch."""
+    return installed("pypi", "PYPI_PYTHON")
+
+
 def torch_python():
     """The interpreter whose torch is tested: Debian's, or with TSSHIM_TEST_TORCH=pypi PyPI's."""
-    if os.environ.get("TSSHIM_TEST_TORCH", "debian") == "debian":
-        return PYTHON
-    python = os.environ.get("TSSHIM_TEST_PYPI_PYTHON", "")
-    if not os.path.exists(python):
-        raise Skip("pypi", "torch from PyPI is not installed (scripts/deps pypi)")
-    return python
+    return PYTHON if os.environ.get("TSSHIM_TEST_TORCH", "debian") == "debian" else pypi_python()
 
 
 def has_modules(python, *names):
@@ -220,11 +288,11 @@ class Group:
 
     def keep_until(self, time):
         """The ring is kept until that @time of the boot's clock, in ns; returns until when it was."""
-        with open(self.leftovers("ring")[0], "r+b") as ring:
+        path = self.leftovers("ring")[0]
+        with open(path, "rb") as ring:
             ring.seek(KEPT_UNTIL)
             before, = struct.unpack("<Q", ring.read(8))
-            ring.seek(KEPT_UNTIL)
-            ring.write(struct.pack("<Q", time))
+        overwrite(path, KEPT_UNTIL, struct.pack("<Q", time))
         return before
 
     def expire(self):
@@ -257,6 +325,13 @@ class Group:
         return sum(dataset["pixels"][counter] if "pixels" in dataset
                    else dataset["kinds"]["pixels"][counter]
                    for dataset in self.statistics().get("datasets", []))
+
+    def staged(self):
+        """(files fetched, opens that were given a copy, {why files were not staged: how often})"""
+        said = self.statistics()
+        rows = [row.get("kinds", row)["bytes"] for row in said.get("datasets", [])]
+        return (sum(row["produced"] for row in rows), sum(row["shared"] for row in rows),
+                {k: v for k, v in said.get("passed", {}).items() if k.startswith("stage") and v})
 
     def gc(self):
         """What a user does after a crash."""

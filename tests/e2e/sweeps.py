@@ -10,18 +10,17 @@ the trials are jobs of their own, and take samples from each other.  The environ
 """
 
 import ast
+import functools
 import json
 import os
 import re
 import shutil
 import tempfile
 
-import numpy
-import PIL.Image
-
+import pytest
 import support
 import sweeps_train
-from support import BUILD, HERE, TSRUN, Group, finish, plain_environment, start
+from support import HERE, TSRUN, Group, finish, plain_environment, start
 
 ROOT = os.environ.get("TSSHIM_TEST_SWEEPS", "")
 IMAGES = 48
@@ -35,18 +34,12 @@ RATES = (0.05, 0.2)
 
 def program(name):
     """A program of the environment."""
-    path = os.path.join(ROOT, "bin", name)
-    if not os.path.exists(path):
-        raise support.Skip("sweeps", "no %s (scripts/deps sweeps)" % name)
-    return path
+    return support.installed("sweeps", "SWEEPS", "bin", name)
 
 
 def torch_program(name):
     """One of torch's environment, for trials that need no more than that."""
-    python = os.environ.get("TSSHIM_TEST_PYPI_PYTHON", "")
-    if not os.path.exists(python):
-        raise support.Skip("pypi", "torch from PyPI is not installed (scripts/deps pypi)")
-    return os.path.join(os.path.dirname(python), name)
+    return os.path.join(os.path.dirname(support.pypi_python()), name)
 
 
 def trial(*words):
@@ -62,27 +55,8 @@ def python(name, *words):
     return [program("python"), *tool(name, *words)]
 
 
-class Data:
-    """Pictures in a folder."""
-
-    path = os.path.join(BUILD, "tests", "e2e", "sweeps-data-%d" % IMAGES)
-
-    @classmethod
-    def make(cls):
-        support.make_data("sweeps-data-%d" % IMAGES, cls._fill)
-
-    @staticmethod
-    def _fill(path):
-        generator = numpy.random.RandomState(0)
-        for number in range(IMAGES):
-            small = generator.randint(0, 256, (30, 40, 3)).astype(numpy.uint8)
-            PIL.Image.fromarray(small).resize((500, 375), PIL.Image.BICUBIC).save(
-                "%s/%02d.jpg" % (path, number), quality=90)
-
-    @classmethod
-    def settle(cls):
-        """Wait until the library takes the files for finished."""
-        support.settle(cls.path)
+Data = support.Data("sweeps-data-%d" % IMAGES, lambda path: support.photographs(
+    "%s/%02d.jpg" % (path, number) for number in range(IMAGES)))
 
 
 class Sweep:
@@ -153,22 +127,6 @@ def plain(sweep, members=2):
         return sweep(Sweep(place, members=members))
 
 
-def check(sweep, members=2, default=2, aligned=2, options=()):
-    """Of a tool in all three ways; @default and @aligned are how many jobs take samples: with 0
-    there is nothing to take."""
-    Data.make()
-    wanted = plain(sweep, members)
-    assert len(trials(wanted)) >= len(RATES), wanted
-    Data.settle()
-    printed, counts = shared(sweep, *options, members=members)
-    assert facts(printed) == facts(wanted), (printed, wanted)
-    counts.expect(default, ENOUGH if default else 0)
-    printed, counts = shared(sweep, "--align=7", *options, members=members)
-    assert trials(printed) == trials(wanted), (printed, wanted)
-    assert facts(printed) != facts(wanted), "nothing was aligned"
-    counts.expect(aligned, ENOUGH if aligned else 0)
-
-
 # ---- shells ----
 
 def xargs(sweep):
@@ -179,20 +137,10 @@ def xargs(sweep):
 
 
 def parallel(sweep):
-    return sweep.run(["parallel", "-j", "2", torch_program("python"),
-                      *trial("--number", "{#}", "--lr", "{}"), ":::", *map(str, RATES)])
-
-
-@support.whole
-def test_xargs():
-    check(xargs)
-
-
-@support.whole
-def test_gnu_parallel():
     if not shutil.which("parallel"):
         raise support.Skip("parallel", "GNU parallel is not installed (scripts/deps sweeps)")
-    check(parallel)
+    return sweep.run(["parallel", "-j", "2", torch_program("python"),
+                      *trial("--number", "{#}", "--lr", "{}"), ":::", *map(str, RATES)])
 
 
 # ---- launchers: each trial is a command ----
@@ -215,21 +163,6 @@ def accelerate(sweep):
                        for number, rate in enumerate(RATES)))
 
 
-@support.whole
-def test_torchrun():
-    check(torchrun, members=4, default=4, aligned=4)
-
-
-@support.whole
-def test_lightning():
-    check(lightning)
-
-
-@support.whole
-def test_accelerate():
-    check(accelerate, options=("--align-orders",))
-
-
 # ---- tools that start trials themselves ----
 
 def hydra(sweep):
@@ -239,9 +172,9 @@ def hydra(sweep):
                           "hydra.sweep.dir=multirun", "lr=" + ",".join(map(str, RATES))))
     results = ""
     for number in range(len(RATES)):
-        with open(os.path.join(sweep.place, "multirun", str(number), "result")) as file:
-            where, _, rest = file.read().partition(" ")
-        assert where == os.path.join(sweep.place, "multirun", str(number))
+        place = os.path.join(sweep.place, "multirun", str(number))
+        where, _, rest = support.read(os.path.join(place, "result")).partition(" ")
+        assert where == place
         results += rest
     return re.sub(r"^\[[-\d: ,]*\]", "", log, flags=re.M).replace(sweep.place, "") + results
 
@@ -250,14 +183,12 @@ def submitit(sweep):
     return sweep.run(python("submitit", os.path.join(sweep.place, "jobs")))
 
 
-def optuna(kind):
+def optuna(sweep, kind):
     """Two processes that work on one study."""
-    def run(sweep):
-        words = kind, os.path.join(sweep.place, "study")
-        sweep.run(python("optuna-create", *words))
-        sweep.run(*(python("optuna-work", *words, str(number)) for number in range(len(RATES))))
-        return sweep.run(python("optuna-show", *words))
-    return run
+    words = kind, os.path.join(sweep.place, "study")
+    sweep.run(python("optuna-create", *words))
+    sweep.run(*(python("optuna-work", *words, str(number)) for number in range(len(RATES))))
+    return sweep.run(python("optuna-show", *words))
 
 
 def optuna_threads(sweep):
@@ -268,38 +199,6 @@ def ray(sweep):
     printed = sweep.run(python("ray", sweep.place)).replace(sweep.place, "")
     # Times stand in names of directories, in a table that is as wide as they are.
     return re.sub(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(_\d+_\d+)?", "TIME", printed)
-
-
-@support.whole
-def test_hydra():
-    check(hydra)
-
-
-@support.whole
-def test_submitit():
-    check(submitit)
-
-
-@support.whole
-def test_optuna_journal():
-    check(optuna("journal"))
-
-
-@support.whole
-def test_optuna_sqlite():
-    """Its storage brings SQLAlchemy and Mako along, which register handlers in Python."""
-    check(optuna("sqlite"))
-
-
-@support.whole
-def test_optuna_threads():
-    """All trials are one job, which has nobody to take from; and no thread waits for another."""
-    check(optuna_threads, default=0, aligned=0, options=("--align-orders",))
-
-
-@support.whole
-def test_ray_tune():
-    check(ray)
 
 
 def test_a_worker_is_forked_in_the_middle_of_an_import(group):
@@ -331,8 +230,7 @@ def contained(*options):
         sweep.environment["TSRUN"] = TSRUN
         sweep.prefix = [*CONTAINER, "sh", "-c", INSIDE, "sh", group.name, *options, "--"]
         printed = xargs(sweep)
-        with open(os.path.join(place, "statistics")) as file:
-            return printed, Counts(json.load(file))
+        return printed, Counts(json.loads(support.read(os.path.join(place, "statistics"))))
 
 
 @support.whole
@@ -379,13 +277,33 @@ def jupyter(sweep):
                 for name in names))
     printed = ""
     for name in names:
-        with open(name) as file:
-            outputs = json.load(file)["cells"][-1]["outputs"]
+        outputs = json.loads(support.read(name))["cells"][-1]["outputs"]
         printed += "".join("".join(output["text"]) for output in outputs
                            if output.get("name") == "stdout")
     return printed
 
 
+# ---- all of them ----
+
 @support.whole
-def test_jupyter():
-    check(jupyter)
+@pytest.mark.parametrize("sweep, members, takers, options", [
+    (xargs, 2, 2, ()), (parallel, 2, 2, ()), (torchrun, 4, 4, ()), (lightning, 2, 2, ()),
+    (accelerate, 2, 2, ("--align-orders",)), (hydra, 2, 2, ()), (submitit, 2, 2, ()),
+    # The storage of the second brings SQLAlchemy and Mako along, which register handlers in Python.
+    *(pytest.param(functools.partial(optuna, kind=kind), 2, 2, (), id=kind) for kind in ("journal", "sqlite")),
+    # All trials are one job, which has nobody to take from; and no thread waits for another.
+    (optuna_threads, 2, 0, ("--align-orders",)),
+    (ray, 2, 2, ()), (jupyter, 2, 2, ())])
+def test_tool(sweep, members, takers, options):
+    """In all three ways; so many of its jobs, the @members, take samples: with 0 there is nothing to take."""
+    Data.make()
+    wanted = plain(sweep, members)
+    assert len(trials(wanted)) >= len(RATES), wanted
+    Data.settle()
+    printed, counts = shared(sweep, *options, members=members)
+    assert facts(printed) == facts(wanted), (printed, wanted)
+    counts.expect(takers, ENOUGH if takers else 0)
+    printed, counts = shared(sweep, "--align=7", *options, members=members)
+    assert trials(printed) == trials(wanted), (printed, wanted)
+    assert facts(printed) != facts(wanted), "nothing was aligned"
+    counts.expect(takers, ENOUGH if takers else 0)

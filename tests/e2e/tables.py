@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The tables of options, commands and reasons, as scripts/tables reads them."""
 
-import os
-import sys
+import support
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "tables"))
+support.search("scripts", "tables")
 
 import pages  # noqa: E402, F401
 import rows  # noqa: E402

@@ -20,18 +20,16 @@ def write(directory, text, name="tsshim.conf"):
     place = os.path.join(directory, "tsshim")
     os.makedirs(place, exist_ok=True)
     path = os.path.join(place, name)
-    support.write(path, text if isinstance(text, bytes) else text.encode())
-    os.chmod(path, 0o644)
+    support.write(path, text, 0o644)
     return path
 
 
-def rows(*words, status=0, **env):
-    """{name: row} of `tsrun config --json`, with no setting of this test's own."""
+def rows(*words, status=0, prefix=(), **env):
+    """{name: row} of `tsrun config --json` behind a @prefix, with no setting of this test's own."""
     own = clean_environment(HOME="/nowhere")
     del own["TSSHIM_QUIET"]
     own.pop("XDG_CONFIG_HOME", None)
-    env = {**own, **env}
-    done = subprocess.run([TSRUN, "config", "--json", *words], env=env, text=True, timeout=60,
+    done = subprocess.run([*prefix, TSRUN, "config", "--json", *words], env={**own, **env}, text=True, timeout=60,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert done.returncode == status, (done.returncode, done.stderr)
     found = {row["name"]: row for row in json.loads(done.stdout)}
@@ -105,15 +103,11 @@ def test_the_user_wins_over_the_system(directory):
     home = os.path.join(directory, "home")
     write(os.path.join(home, ".config"), "group = user\n")
     write(directory, "group = system\nring = 1G\n")
-    script = ("mount -t tmpfs none /etc && mkdir /etc/tsshim && "
-              "cp %s/tsshim/tsshim.conf /etc/tsshim && exec %s config --json" % (directory, TSRUN))
-    done = subprocess.run(["unshare", "--mount", "--map-root-user", "sh", "-c", script], text=True,
-                          env={**clean_environment(), "HOME": home}, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=60)
-    if done.returncode != 0 and "unshare" in done.stderr:
+    unshare = ["unshare", "--mount", "--map-root-user"]
+    if subprocess.run([*unshare, "true"]).returncode != 0:
         raise Skip("no user namespaces here")
-    assert done.returncode == 0, done.stderr
-    found = {row["name"]: row for row in json.loads(done.stdout)}
+    found = rows(HOME=home, prefix=[*unshare, "sh", "-ec", "mount -t tmpfs none /etc; mkdir /etc/tsshim; cp %s/tsshim/"
+                                    "tsshim.conf /etc/tsshim; exec \"$@\"" % directory, "sh"])
     assert value(found["group"]) == ("user", "file")
     assert found["group"]["file"] == home + "/.config/tsshim/tsshim.conf"
     assert value(found["ring"]) == ("1G", "file")
@@ -221,18 +215,14 @@ def test_a_file_that_others_may_have_written(directory):
     others = directory + "-others"
     os.mkdir(others)
     program = paths.for_others(BUILD, others)
-    os.chmod(directory, 0o755)
     os.chmod(os.path.dirname(path), 0o755)
-    done = subprocess.run([program, "--", "true"], user=12345, group=12345, extra_groups=[], text=True,
-                          env=clean_environment(XDG_CONFIG_HOME=directory), stderr=subprocess.PIPE)
-    assert (done.returncode, done.stderr) == (0, "tsrun: %s: Permission denied; the file is "
-                                              "ignored\n" % path), done.stderr
     # Of a directory that hides it nothing is known.
-    os.chmod(directory, 0o700)
-    done = subprocess.run([program, "--", "true"], user=12345, group=12345, extra_groups=[], text=True,
-                          env=clean_environment(XDG_CONFIG_HOME=directory), stderr=subprocess.PIPE)
+    for mode, says in ((0o755, "tsrun: %s: Permission denied; the file is ignored\n" % path), (0o700, "")):
+        os.chmod(directory, mode)
+        done = tsrun("--", "true", program=program, env={"XDG_CONFIG_HOME": directory}, user=12345, group=12345,
+                     extra_groups=[])
+        assert (done.returncode, done.stderr) == (0, says), done.stderr
     shutil.rmtree(others)
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
 
 def test_bad_values_are_shown(directory):
@@ -251,26 +241,17 @@ def test_bad_values_are_shown(directory):
     assert "conftest" in done.stdout, done.stdout
     done = tsrun("doctor", "--json", env={"XDG_CONFIG_HOME": directory})
     assert "the group is conftest" in done.stdout, done.stdout
-
-
-def test_what_an_outer_tsrun_tells_is_nobodys_setting(directory):
-    env = clean_environment()
-    del env["TSSHIM_QUIET"]
-    done = subprocess.run([TSRUN, "--", TSRUN, "config", "--json"], env=env, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
-    found = {row["name"]: row for row in json.loads(done.stdout)}
-    assert value(found["summary"]) == ("0", "default"), found["summary"]
+    # What an outer tsrun tells is nobody's setting.
+    assert value(rows(prefix=[TSRUN, "--"])["summary"]) == ("0", "default")
 
 
 def test_the_library_alone_reads_no_file(directory):
     """A process opens nothing for it: what plain LD_PRELOAD has is the environment."""
-    write(directory, "share = off\nring = 0\n")
-    library = os.path.join(BUILD, "libtsshim.so")
-    for binary in (library, os.path.join(BUILD, "libtsshim-test.so")):
+    for binary in (support.LIBRARY, support.TEST_LIBRARY):
         assert b"tsshim.conf" not in support.read(binary, "rb"), binary
 
 
-def test_pages_name_the_files(directory):
+def test_pages_name_the_files():
     for page in ("tsrun.1", "tsshim.7"):
         text = support.read(os.path.join(BUILD, "scripts", page))
         assert "/etc/tsshim/tsshim.conf" in text and "XDG_CONFIG_HOME" in text, page

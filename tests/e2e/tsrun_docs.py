@@ -9,7 +9,7 @@ import subprocess
 
 import tables
 import support
-from tsrun_common import BUILD, SOURCE, Skip, clean_environment, expect, tsrun
+from tsrun_common import BUILD, SOURCE, Skip, clean_environment, expect, stats, tsrun
 
 COMMANDS = [command.word for command in tables.commands() if command.word]
 
@@ -20,9 +20,7 @@ def read(*parts):
 
 def help_options(*words):
     """Long options in the help text, which tsrun makes from its tables."""
-    result = tsrun(*words, "--help")
-    expect(result, 0)
-    return set(re.findall(r"^ {2}(?:-\w, )?(--[a-z-]+)", result.stdout, re.M))
+    return set(re.findall(r"^ {2}(?:-\w, )?(--[a-z-]+)", expect(tsrun(*words, "--help"), 0), re.M))
 
 
 def all_options():
@@ -38,15 +36,14 @@ def contents(name):
     return support.read(made(name))
 
 
+def needs(name):
+    if not shutil.which(name):
+        raise Skip("needs " + name)
+    return name
+
+
 def manual(name):
     return re.sub(r"\\f[BIRP]", "", contents(name).replace("\\-", "-"))
-
-
-def table(path, name):
-    """Rows of an X-macro table, as lists of their string literals."""
-    body = re.search(r"#define %s\(X\)(.*?)\n\n" % name, read(*path), re.S).group(1)
-    rows = re.split(r"\bX\(", body)[1:]
-    return [re.findall(r'"((?:[^"\\]|\\.)*)"', row) for row in rows]
 
 
 def version():
@@ -87,11 +84,6 @@ def test_help_is_one_screen(directory):
     assert all("  %-9s%s" % (command.word, command.summary) in text for command in tables.commands() if command.word)
 
 
-def test_reasons_of_the_table_are_counted(directory):
-    result = tsrun("stats", "--json", "--group", "clitest-docs")
-    assert list(json.loads(result.stdout)["passed"]) == list(tables.reasons())
-
-
 def test_the_page_has_every_option(directory):
     page = read("docs", "options.md")
     named = set(re.findall(r"^(?:### |- (?:`-\w`, )?)`(--[a-z-]+)", page, re.M))
@@ -116,9 +108,10 @@ def test_man_page_has_every_variable(directory):
 
 def test_man_page_describes_the_json(directory):
     page = manual("tsrun.1").split(".SH STATISTICS")[1].split(".SH")[0]
-    data = json.loads(tsrun("stats", "--json", "--group", "clitest-docs").stdout)
+    data = stats("clitest-docs")
     for key in data:
         assert re.search(r"\b%s\b" % key, page), key
+    assert list(data["passed"]) == list(tables.reasons())
 
 
 def test_man_page_has_every_check(directory):
@@ -129,12 +122,8 @@ def test_man_page_has_every_check(directory):
 
 
 def test_man_pages_are_sound(directory):
-    groff = shutil.which("groff")
-    if not groff:
-        raise Skip("needs groff")
     for page in ("tsrun.1", "tsshim.7"):
-        done = subprocess.run([groff, "-man", "-ww", "-z", made(page)],
-                              stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([needs("groff"), "-man", "-ww", "-z", made(page)], stderr=subprocess.PIPE, text=True)
         assert done.returncode == 0 and done.stderr == "", done.stderr
 
 
@@ -146,10 +135,7 @@ COMP_CWORD=$#
 _tsrun
 [ ${#COMPREPLY[@]} -eq 0 ] || printf '%s\\n' "${COMPREPLY[@]}"
 """
-    bash = shutil.which("bash")
-    if not bash:
-        raise Skip("needs bash")
-    done = subprocess.run([bash, "--norc", "-c", script, "bash", *words], env=clean_environment(),
+    done = subprocess.run([needs("bash"), "--norc", "-c", script, "bash", *words], env=clean_environment(),
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert done.stderr == "", done.stderr
     return set(done.stdout.split())
@@ -190,15 +176,9 @@ def test_bash_completes_commands(directory):
     for command in COMMANDS:
         assert command in complete(command[:2]), command
         assert command in contents("_tsrun"), command
-    assert "printf" in complete("doctor", "--", "print")
-    assert "printf" in complete("doctor", "--json", "print")
-    assert "printf" in complete("--", "print")
-    assert "printf" in complete("--group", "g", "print")
-    assert "printf" in complete("--align", "print")
-    assert "printf" in complete("--align", "=", "1", "print")
-    assert "printf" in complete("--ring", "=", "1G", "print")
-    assert "printf" in complete("--dataset", "n", "=", "d", "--align", "--", "print")
-    assert "printf" in complete("print")
+    for words in ("doctor --", "doctor --json", "--", "--group g", "--align", "--align = 1", "--ring = 1G",
+                  "--dataset n = d --align --", ""):
+        assert "printf" in complete(*words.split(), "print"), words
 
 
 def test_zsh_completion_has_every_option(directory):
@@ -208,10 +188,5 @@ def test_zsh_completion_has_every_option(directory):
 
 
 def test_shell_scripts_are_sound(directory):
-    shellcheck = shutil.which("shellcheck")
-    if not shellcheck:
-        raise Skip("needs shellcheck")
-    done = subprocess.run([shellcheck, "-s", "bash",
-                           made("tsrun")],
-                          stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([needs("shellcheck"), "-s", "bash", made("tsrun")], stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stdout

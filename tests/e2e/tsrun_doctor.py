@@ -9,8 +9,8 @@ import subprocess
 
 import scenes
 import support
-from tsrun_common import (BUILD, HAS_LIBELF, MEMBER, TSRUN, Skip, clean_environment, compile_c,
-                          expect, tsrun)
+from tsrun_common import (BUILD, HAS_LIBELF, MEMBER, PIDS, TSRUN, Skip, compile_c, expect, mounted, needs, needs_libelf,
+                          tsrun)
 
 LIBRARY = os.path.realpath(os.path.join(BUILD, "libtsshim.so"))
 PYTHON = "/usr/bin/python3"  # no script, as the one that is first in PATH may be
@@ -18,17 +18,9 @@ STATES = {"ok", "warn", "fail", "n/a"}
 HOOKED = "import sys; print(any(type(f).__module__ == 'tsshim_torch' for f in sys.meta_path))"
 
 
-def needs(*prefix):
-    if os.geteuid() != 0 or subprocess.run([*prefix, "true"]).returncode != 0:
-        raise Skip("needs root and namespaces")
-
-
-def doctor(*command, env=None, prefix=(), status=None, program=TSRUN, **more):
+def doctor(*command, status=None, **more):
     """{id: object} of all checks, and the exit status that belongs to them."""
-    words = [*prefix, program, "doctor", "--json", *(["--", *command] if command else [])]
-    done = subprocess.run(words, env=clean_environment(**(env or {})), stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
-                          **more)
+    done = tsrun("doctor", "--json", *(["--", *command] if command else []), **more)
     assert done.stderr == "", done.stderr
     found = json.loads(done.stdout)
     failed = any(check["state"] == "fail" for check in found)
@@ -41,12 +33,6 @@ def says(check, state, *words):
     """The state of a check, and words of what it found."""
     assert check["state"] == state and all(w in check["found"] for w in words), check
     return check["fix"]
-
-
-def mounted(*commands):
-    """A prefix for a command that sees other mounts; what @commands mount goes with it."""
-    needs("unshare", "--mount")
-    return ["unshare", "--mount", "sh", "-ec", "%s; exec \"$@\"" % "; ".join(commands), "sh"]
 
 
 def test_every_check_is_one_line_with_its_number(directory):
@@ -77,13 +63,10 @@ def test_library_of_this_tsrun(directory):
     says(found["preloads"], "ok", "no others")
 
 
-def test_cluster_that_is_not_set(directory):
+def test_cluster_that_is_not_there(directory):
+    """And where its programs are not, as in a wheel; and none at all."""
     for env in ({}, {"TSSHIM_CLUSTER": "off"}):
         says(doctor(env=env)["cluster"], "n/a", "TSSHIM_CLUSTER is off")
-
-
-def test_cluster_that_is_not_there(directory):
-    """And where its programs are not, as in a wheel."""
     place = os.path.join(directory, "none")
     found = doctor(env={"TSSHIM_CLUSTER": place}, status=1)["cluster"]
     fix = says(found, "fail", place, "No such file", "TSSHIM_STAGE is off")
@@ -124,36 +107,32 @@ def test_library_that_is_none(directory):
 
 
 def test_library_of_another_layout(directory):
-    if not HAS_LIBELF:
-        raise Skip("needs libelf")
+    needs_libelf()
     program, library = installation(directory)
-    with open(library, "r+b") as file:
-        data = file.read()
-        mark = b"\x08\0\0\0\x18\0\0\0\x01\0\0\0tsshim\0\0"
-        assert data.count(mark) == 1
-        file.seek(data.index(mark) + len(mark))
-        file.write((99).to_bytes(4, "little"))
+    data, mark = support.read(library, "rb"), b"\x08\0\0\0\x18\0\0\0\x01\0\0\0tsshim\0\0"
+    assert data.count(mark) == 1
+    support.overwrite(library, data.index(mark) + len(mark), (99).to_bytes(4, "little"))
     found = doctor(program=program, status=1)
     fix = says(found["library"], "fail", "has layout 99 in shared memory, tsrun has ")
     assert fix == "install library and tsrun together"
-    with open(library, "r+b") as file:
-        file.seek(data.index(mark) + 8)
-        file.write(b"\2")  # of no kind that is known
+    support.overwrite(library, data.index(mark) + 8, b"\2")  # of no kind that is known
     says(doctor(program=program)["library"], "warn", "does not say of which version")
 
 
+def preloaded(directory, code):
+    """What doctor says of a library whose constructor is this @code."""
+    program, library = installation(os.path.join(directory, str(len(os.listdir(directory)))))
+    compile_c(directory, "other", "#include <signal.h>\n#include <unistd.h>\n__attribute__((constructor)) "
+              "static void f(void) { %s }" % code, "-shared", "-fPIC", "-o", library)
+    return doctor(program=program, status=1)["preload"]
+
+
 def test_library_that_kills(directory):
-    program, library = installation(directory)
-    text = "#include <signal.h>\n__attribute__((constructor)) static void f(void) { %s; }"
-    compile_c(directory, "killer", text % "raise(SIGKILL)", "-shared", "-fPIC", "-o", library)
-    says(doctor(program=program, status=1)["preload"], "fail", "is killed by signal 9")
+    says(preloaded(directory, "raise(SIGKILL);"), "fail", "is killed by signal 9")
 
 
 def test_library_that_never_lets_go(directory):
-    program, library = installation(directory)
-    text = "#include <unistd.h>\n__attribute__((constructor)) static void f(void) { for (;;) pause(); }"
-    compile_c(directory, "waiter", text, "-shared", "-fPIC", "-o", library)
-    check = doctor(program=program, status=1)["preload"]
+    check = preloaded(directory, "for (;;) pause();")
     assert says(check, "fail", "does not end with it").startswith("reinstall tsshim")
 
 
@@ -252,10 +231,9 @@ def test_limits_of_processes(directory):
     says(doctor()["size_limits"], "ok", "address space is not limited", "as large as the ring")
 
 
-def test_namespaces(directory):
-    pids = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    needs(*pids)
-    found = doctor(prefix=pids)
+def test_namespaces():
+    needs(*PIDS)
+    found = doctor(prefix=PIDS)
     assert "--pid=host" in says(found["namespaces"], "warn", "a PID namespace of its own")
     says(found["shm_shared"], "n/a", "cannot be seen from inside a PID namespace")
     found = doctor(prefix=["unshare", "--user", "--map-current-user"])
@@ -266,12 +244,8 @@ def test_namespaces(directory):
     own = os.stat("/proc/self/ns/pid").st_ino == 0xEFFFFFFC
     own = own and os.stat("/proc/self/ns/user").st_ino == 0xEFFFFFFD
     says(here["namespaces"], "ok" if own else "warn")
-
-
-def test_process_one_that_cannot_be_seen_is_no_error(directory):
-    prefix = mounted("mount --bind /tmp /proc/1")
-    check = doctor(prefix=prefix)["shm_shared"]
-    assert check["state"] == "n/a" and check["fix"] is None, check
+    # Process 1 that cannot be seen is no error.
+    assert says(doctor(prefix=mounted("mount --bind /tmp /proc/1"))["shm_shared"], "n/a") is None
 
 
 def test_leftovers_are_counted_and_stay(directory):
@@ -296,9 +270,7 @@ echo | %s doctortest photos die > end || true
 "$@" > kept
 """ % (MEMBER, TSRUN, MEMBER, PYTHON)
     needs("unshare", "--mount")
-    done = subprocess.run(["unshare", "--mount", "sh", "-ec", script, "sh", TSRUN, "doctor",
-                           "--json"], cwd=directory, env=clean_environment(), timeout=60,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = tsrun("doctor", "--json", prefix=["unshare", "--mount", "sh", "-ec", script, "sh"], cwd=directory)
     assert done.returncode == 0, (done.returncode, done.stderr)
 
     def read(name):
@@ -332,17 +304,13 @@ def test_settings(directory):
     assert "a size such as 512M" in fix and "from 0 to 100" in fix, fix
     for name, value in (("DISABLE", "1"), ("SHARE", "off"), ("RING", "0")):
         says(doctor(env={"TSSHIM_" + name: value})["settings"], "warn", "TSSHIM_" + name)
-
-
-def test_what_is_printed_is_printable(directory):
-    result = tsrun("doctor", env={"TSSHIM_SHARE": "a\033[2Jb"})
+    result = tsrun("doctor", env={"TSSHIM_SHARE": "a\033[2Jb"})  # what is printed is printable
     assert result.returncode == 1 and "\033" not in result.stdout
     assert "'a?[2Jb'" in result.stdout, result.stdout
 
 
 def test_commands_that_cannot_share(directory):
-    if not HAS_LIBELF:
-        raise Skip("needs libelf")
+    needs_libelf()
     says(doctor(status=0)["command"], "n/a")
     text = "int main(void) { return 0; }"
     static = compile_c(directory, "static", text, "-static")
@@ -358,8 +326,7 @@ def test_commands_that_cannot_share(directory):
 
 
 def test_decoders_inside_the_program(directory):
-    if not HAS_LIBELF:
-        raise Skip("needs libelf")
+    needs_libelf()
     text = """#include <stdio.h>
 int main(int argc, char **argv) {
 	return printf("Not a JPEG file: starts with 0x%02x 0x%02x", argc, 1) < 0; }"""
@@ -371,9 +338,7 @@ int main(int argc, char **argv) {
 
 def script(directory, name, first_line):
     path = os.path.join(directory, name)
-    with open(path, "w") as file:
-        file.write("#!%s\n" % first_line)
-    os.chmod(path, 0o755)
+    support.write(path, "#!%s\n" % first_line, 0o755)
     return path
 
 
@@ -395,9 +360,8 @@ def hooked(*words, **env):
 
 def test_what_keeps_python_from_our_part(directory):
     """What doctor says is what happens."""
-    other = os.path.join(directory, "other")
-    os.mkdir(other)
-    support.write(os.path.join(other, "sitecustomize.py"), "")
+    other = directory
+    support.write(other + "/sitecustomize.py", "")
     for words, env, word in (
             ([], {}, None), (["-s"], {}, None), (["-I"], {}, "-I"), (["-E"], {}, "-E"),
             (["-S"], {}, "-S"), (["-sE"], {}, "-E"), (["-W", "ignore", "-I"], {}, "-I"),
@@ -432,8 +396,7 @@ def test_driver_of_cuda(directory):
 
 
 def test_wrong_usage(directory):
-    result = tsrun("doctor", "--josn")
-    expect(result, 125, "unknown option '--josn' of tsrun doctor\nhint: did you mean '--json'?")
+    expect(tsrun("doctor", "--josn"), 125, "unknown option '--josn' of tsrun doctor\nhint: did you mean '--json'?")
     expect(tsrun("doctor", "--group", "g"), 125, "'--group' does not belong to `tsrun doctor`")
     expect(tsrun("docter"), 127, "did you mean `tsrun doctor`?")
     with open("/dev/full", "w") as full:

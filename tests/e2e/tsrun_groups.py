@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """tsrun stats and tsrun gc: with nobody, with living, dead, damaged and foreign memory."""
 
-import fcntl
 import glob
 import json
 import os
@@ -9,47 +8,35 @@ import random
 import signal
 import struct
 import subprocess
-import time
 
 import support
-from support import own_scope
-from tsrun_common import BUILD, Member, Skip, clean_environment, expect, new_group, stats, tsrun
+from tsrun_common import (ATTACH, BOTH, NOTHING, Member, Skip, clean_environment, expect, gc, leave_to_gc, locked,
+                          new_group, own_group, path, stats, there, tsrun)  # noqa: F401 -- the fixture "group"
 
-LOCK_BASE = 1 << 60  # leader/group/layout.h
-KEPT_UNTIL = 392  # struct ts_ring_header, kept_until_ns
-
-
-def path(group, suffix, scope=None):
-    return "/dev/shm/tsshim.%d.%s.%s.%s" % (os.geteuid(), scope or own_scope(), group, suffix)
+MEMBERS = 1, (1 << 60) + 3  # of the lock of a member (leader/group/layout.h)
 
 
-def exists(group, suffix):
-    return os.path.lexists(path(group, suffix))
-
-
-def leave_to_gc(group, stays=True):
-    """What the group leaves @stays until `tsrun gc`: jobs of other tests start and end meanwhile,
-    and take along what nobody uses or keeps."""
-    with open(path(group, "ring"), "r+b") as ring:
-        ring.seek(KEPT_UNTIL)
-        ring.write(struct.pack("<Q", 1 << 63 if stays else 0))
-
-
-def dead_group():
-    """A group whose only process was killed, and whose things wait for gc."""
-    group = new_group()
+def die(group):
+    """Let the only process of a @group be killed, whose things wait for gc."""
     member = Member(group)
     leave_to_gc(group)
     member.kill()
-    assert exists(group, "ring") and exists(group, "ledger")
-    return group
+    assert there(group) == BOTH
 
 
-def test_nothing_there(directory):
-    group = new_group()
-    result = tsrun("stats", "--group", group)
-    expect(result, 0)
-    assert result.stdout == "Group %s: no job has shared anything yet.\n" % group
+def write_object(group, suffix, data):
+    support.write(path(group, suffix), data, 0o600)
+
+
+def damage(group, suffix, offset=16):
+    with open(path(group, suffix), "r+b") as file:
+        data = file.read(offset + 1)
+        file.seek(offset)
+        file.write(bytes([data[offset] ^ 0xff]))
+
+
+def test_nothing_there(group):
+    assert expect(tsrun("stats", "--group", group), 0) == "Group %s: no job has shared anything yet.\n" % group
     data = stats(group)
     assert data["group"] == group and data["datasets"] == [] and data["jobs"] == []
     assert data["ring"] == {"capacity": 0, "used": 0}
@@ -57,27 +44,15 @@ def test_nothing_there(directory):
     assert data["made_apart"] == dict.fromkeys(
         ("samples", "align_would_share", "strict_samples", "free_would_share"), 0)
     assert data["passed"] and set(data["passed"].values()) == {0}
-    result = tsrun("gc", "--group", group)
-    expect(result, 0)
-    assert result.stdout == "nothing to remove\n"
-
-
-def test_group_of_the_environment(directory):
-    group = new_group()
+    assert gc(group) == NOTHING
     result = tsrun("stats", "--json", env={"TSSHIM_GROUP": group})
     assert json.loads(result.stdout)["group"] == group
 
 
-def test_statistics_of_living_jobs(directory):
-    group = new_group()
-    first, second = Member(group), Member(group)
-    third = Member(group, "other")
-    try:
-        data = stats(group)
-        text = tsrun("stats", "--group", group).stdout
-    finally:
-        for member in (first, second, third):
-            member.end()
+def test_statistics_of_living_jobs(group):
+    first, second, third = Member(group), Member(group), Member(group, "other")
+    data = stats(group)
+    text = tsrun("stats", "--group", group).stdout
     photos, = [d for d in data["datasets"] if d["name"] == "photos"]
     other, = [d for d in data["datasets"] if d["name"] == "other"]
     assert photos["leader"] == {"pid": first.pid, "alive": True}
@@ -98,360 +73,258 @@ def test_statistics_of_living_jobs(directory):
     assert "leader pid %d, 2 processes attached" % first.pid in text, text
     assert "jpeg_small" in text and "decoding costs less than sharing would" in text
     assert "(75.0 %)" in text and "3.00 s" in text, text
-
-
-def test_leader_follows_the_living(directory):
-    group = new_group()
-    first, second = Member(group), Member(group)
     first.kill()
-    leader = stats(group)["datasets"][0]["leader"]
-    members = stats(group)["datasets"][0]["members"]
-    second.end()
-    assert leader == {"pid": second.pid, "alive": True} and members == 1
-    tsrun("gc", "--group", group)
+    photos, = [d for d in stats(group)["datasets"] if d["name"] == "photos"]
+    assert photos["leader"] == {"pid": second.pid, "alive": True} and photos["members"] == 1
 
 
-def test_statistics_stay_after_the_jobs(directory):
-    group = new_group()
+def test_statistics_stay_after_the_jobs(group):
     Member(group).end()
-    assert not exists(group, "ring"), "the last one out removes the ring"
+    assert there(group) == ["ledger"], "the last one out removes the ring"
     data = stats(group)
     assert data["datasets"][0]["pixels"]["shared"] == 9
     assert data["datasets"][0]["members"] == 0
     assert data["datasets"][0]["leader"]["alive"] is False
     assert data["jobs"][0]["alive"] is False
-    result = tsrun("gc", "--group", group)
-    expect(result, 0)
-    assert result.stdout.startswith("removed " + path(group, "ledger")), result.stdout
-    assert not exists(group, "ledger")
-    assert stats(group)["datasets"] == []
+    assert gc(group).startswith("removed " + path(group, "ledger"))
+    assert there(group) == [] == stats(group)["datasets"]
 
 
-def test_gc_removes_the_dead(directory):
-    group = dead_group()
-    dry = tsrun("gc", "-n", "--group", group)
-    expect(dry, 0)
-    assert dry.stdout.count("would remove") == 2, dry.stdout
-    assert exists(group, "ring") and exists(group, "ledger")
-    result = tsrun("gc", "--group", group)
-    expect(result, 0)
-    assert result.stdout.count("removed ") == 2, result.stdout
-    assert not exists(group, "ring") and not exists(group, "ledger")
+def test_gc_removes_the_dead(group):
+    die(group)
+    assert gc(group, "-n").count("would remove") == 2 and there(group) == BOTH
+    assert gc(group).count("removed ") == 2 and there(group) == []
 
 
-def test_gc_leaves_the_living(directory):
-    group = new_group()
+def test_gc_leaves_the_living(group):
     member = Member(group)
+    os.kill(member.pid, signal.SIGSTOP)
     try:
-        os.kill(member.pid, signal.SIGSTOP)
-        result = tsrun("gc", "--group", group)
-        expect(result, 0)
-        assert result.stdout == "nothing to remove\n", result.stdout
-        dry = tsrun("gc", "--dry-run", "--group", group).stdout
-        assert dry.count("would keep") == 2, dry
-        assert exists(group, "ring") and exists(group, "ledger")
+        assert gc(group) == NOTHING
+        assert gc(group, "--dry-run").count("would keep") == 2
+        assert there(group) == BOTH
     finally:
         os.kill(member.pid, signal.SIGCONT)
-        member.end()
-    tsrun("gc", "--group", group)
-    assert not exists(group, "ledger")
 
 
-def test_gc_of_all_groups_takes_only_the_dead(directory):
-    dead, living = dead_group(), new_group()
-    member = Member(living)
-    try:
-        result = tsrun("gc")
-        assert not exists(dead, "ring") and not exists(dead, "ledger"), result.stdout
-        assert exists(living, "ring") and exists(living, "ledger")
-    finally:
-        member.end()
-    tsrun("gc", "--group", living)
+def test_gc_takes_the_dead_of_all_groups_or_of_one(group):
+    dead, other = new_group(), new_group()
+    for one in (dead, other):
+        die(one)
+    Member(group)
+    gc(dead)
+    assert there(dead) == [] and there(other) == BOTH
+    tsrun("gc")
+    assert there(other) == [] and there(group) == BOTH
 
 
-def test_gc_of_one_group_leaves_the_others(directory):
-    mine, other = dead_group(), dead_group()
-    tsrun("gc", "--group", mine)
-    assert not exists(mine, "ring") and exists(other, "ring") and exists(other, "ledger")
-    tsrun("gc", "--group", other)
-    assert not exists(other, "ring")
-
-
-def test_a_new_job_sweeps_the_dead_ring(directory):
-    group = dead_group()
-    leave_to_gc(group, False)
+def test_a_new_job_sweeps_the_dead_ring_and_no_other(group):
+    Member(group)
     expect(tsrun("--group", group, "--", "true"), 0)
-    assert not exists(group, "ring") and exists(group, "ledger")
-    tsrun("gc", "--group", group)
+    assert there(group) == BOTH
+    dead = new_group()
+    die(dead)
+    leave_to_gc(dead, False)
+    expect(tsrun("--group", dead, "--", "true"), 0)
+    assert there(dead) == ["ledger"]
+    gc(dead)
 
 
-def test_a_new_job_leaves_the_ring_of_the_living(directory):
-    group = new_group()
-    member = Member(group)
-    expect(tsrun("--group", group, "--", "true"), 0)
-    assert exists(group, "ring")
-    member.end()
-    tsrun("gc", "--group", group)
-
-
-def damage(group, suffix, offset=16):
-    with open(path(group, suffix), "r+b") as f:
-        f.seek(offset)
-        byte = f.read(1)
-        f.seek(offset)
-        f.write(bytes([byte[0] ^ 0xff]))
-
-
-def test_damaged_ledger(directory):
-    group = dead_group()
+def test_damaged_ledger(group):
+    die(group)
     damage(group, "ledger")
-    expect(tsrun("stats", "--group", group), 125, "cannot read the counters")
-    assert "hint: `tsrun gc --group %s`" % group in tsrun("stats", "--group", group).stderr
-    expect(tsrun("gc", "--group", group), 0)
-    assert not exists(group, "ledger") and not exists(group, "ring")
+    result = tsrun("stats", "--group", group)
+    expect(result, 125, "cannot read the counters")
+    assert "hint: `tsrun gc --group %s`" % group in result.stderr
+    gc(group)
+    assert there(group) == []
 
 
-def test_damaged_ring_without_locks_goes(directory):
-    group = dead_group()
+def test_damaged_ring_without_locks_goes(group):
+    die(group)
     damage(group, "ring")
     result = tsrun("stats", "--json", "--group", group)
-    expect(result, 125, "cannot read the ring of group '%s': it is" % group)
-    assert json.loads(result.stdout)["datasets"], "the counters are still worth printing"
-    expect(tsrun("gc", "--group", group), 0)
-    assert not exists(group, "ring") and not exists(group, "ledger")
+    data = expect(result, 125, "cannot read the ring of group '%s': it is" % group)
+    assert json.loads(data)["datasets"], "the counters are still worth printing"
+    gc(group)
+    assert there(group) == []
 
 
-def test_damaged_ring_with_a_lock_stays(directory):
-    group = dead_group()
-    damage(group, "ring")
-    with open(path(group, "ring"), "r+b") as f:
-        fcntl.fcntl(f, fcntl.F_SETLK,
-                    struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, LOCK_BASE + 3, 1, 0))
-        expect(tsrun("gc", "--group", group), 0)
-        assert exists(group, "ring") and exists(group, "ledger")
-    expect(tsrun("gc", "--group", group), 0)
-    assert not exists(group, "ring") and not exists(group, "ledger")
+def test_a_ring_with_a_lock_stays(group):
+    for is_sound in (True, False):
+        die(group)
+        if not is_sound:
+            damage(group, "ring")
+        with locked(path(group, "ring"), *MEMBERS):
+            gc(group)
+            assert there(group) == BOTH, is_sound
+        gc(group)
+        assert there(group) == [], is_sound
 
 
-def test_sound_ring_with_a_lock_stays(directory):
-    group = dead_group()
-    with open(path(group, "ring"), "r+b") as f:
-        fcntl.fcntl(f, fcntl.F_SETLK,
-                    struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, LOCK_BASE + 3, 1, 0))
-        tsrun("gc", "--group", group)
-        assert exists(group, "ring")
-    tsrun("gc", "--group", group)
-    assert not exists(group, "ring")
-
-
-def test_somebody_holds_the_attach_lock(directory):
-    group = dead_group()
-    with open(path(group, "ledger"), "r+b") as f:
-        fcntl.lockf(f, fcntl.LOCK_EX, 1, 0)
+def test_somebody_holds_the_attach_lock(group):
+    die(group)
+    with locked(path(group, "ledger"), *ATTACH):
         leave_to_gc(group, False)
-        expect(tsrun("gc", "--group", group), 0)  # tsrun() does not wait for ever
+        gc(group)  # tsrun() does not wait for ever
         expect(tsrun("--group", group, "true"), 0)
-        assert exists(group, "ring") and exists(group, "ledger")
-    tsrun("gc", "--group", group)
-    assert not exists(group, "ring")
+        assert there(group) == BOTH
+    gc(group)
+    assert there(group) == []
 
 
-def test_truncated_and_empty_objects(directory):
+def test_truncated_and_empty_objects(group):
     for size in (0, 7, 447, 65535):
-        group = new_group()
-        for suffix in ("ring", "ledger"):
-            with open(path(group, suffix), "wb") as f:
-                f.truncate(size)
-            os.chmod(path(group, suffix), 0o600)
+        for suffix in BOTH:
+            write_object(group, suffix, bytes(size))
         expect(tsrun("stats", "--group", group), 125, "it is damaged")
-        expect(tsrun("gc", "--group", group), 0)
-        assert not exists(group, "ring") and not exists(group, "ledger"), size
+        gc(group)
+        assert there(group) == [], size
 
 
-def test_garbage_in_the_tables(directory):
+def test_garbage_in_the_tables(group):
     """Counters and tables carry no checksum: whatever they hold, nothing is read beyond them."""
     for seed in range(20):
         noise = random.Random(seed)
-        group = dead_group()
-        with open(path(group, "ledger"), "r+b") as f:
-            f.seek(128)  # behind the header
-            f.write(noise.randbytes(65536 - 128))
-        with open(path(group, "ring"), "r+b") as f:
-            f.seek(384)  # the words of the header that change, members, segments, entries
-            f.write(noise.randbytes(1 << 18))
-        result = tsrun("stats", "--json", "--group", group)
-        expect(result, 0)
-        data = json.loads(result.stdout)
+        die(group)
+        # Behind the header of the one; the words of the other's that change, members, segments, entries.
+        for suffix, begin, size in (("ledger", 128, 65536 - 128), ("ring", 384, 1 << 18)):
+            support.overwrite(path(group, suffix), begin, noise.randbytes(size))
+        data = stats(group)
         assert len(data["datasets"]) <= 32 and len(data["jobs"]) <= 56
         assert data["ring"]["used"] <= data["ring"]["capacity"]
         expect(tsrun("stats", "--group", group), 0)
-        expect(tsrun("gc", "--group", group), 0)
-        assert not exists(group, "ring") and not exists(group, "ledger")
+        gc(group)
+        assert there(group) == []
 
 
-def test_ring_without_ledger(directory):
-    group = dead_group()
+def test_ring_without_ledger(group):
+    die(group)
     os.unlink(path(group, "ledger"))
-    text = tsrun("stats", "--group", group)
-    expect(text, 0)
-    assert "0 jobs running, 0 processes attached" in text.stdout
+    assert "0 jobs running, 0 processes attached" in expect(tsrun("stats", "--group", group), 0)
     expect(tsrun("gc"), 0)
-    assert not exists(group, "ring")
+    assert there(group) == []
 
 
-def test_copies_of_files(directory):
+def test_copies_of_files(group, directory):
     """Removed with their index, kept while a process uses the ring; look-alikes stay."""
-    files = os.path.join(directory, "files")
-    os.makedirs(files)
-    for name in ("a", "b"):
-        support.write(os.path.join(files, name), name * 1000)
-    group, other = new_group(), path("clitest-%d-like" % os.getpid(), "f.0123")
-    library = os.path.join(BUILD, "libtsshim-test.so")
-    settings = {"LD_PRELOAD": library, "TSSHIM_GROUP": group, "TSSHIM_STAGE": "shm",
-                "TSSHIM_DATASET": "x=" + files, "TSSHIM_TEST_YOUNG_INPUTS": "1"}
-    reader = subprocess.Popen(["cat", os.path.join(files, "a"), os.path.join(files, "b"), "-"],
-                              env={**clean_environment(), **settings}, stdin=subprocess.PIPE,
-                              stdout=subprocess.DEVNULL)
+    files = [os.path.join(directory, name) for name in ("a", "b")]
+    for name in files:
+        support.write(name, "a" * 1000)
+    other = path("clitest-%d-like" % os.getpid(), "f.0123")
+    settings = {"LD_PRELOAD": support.TEST_LIBRARY, "TSSHIM_GROUP": group, "TSSHIM_STAGE": "shm",
+                "TSSHIM_DATASET": "x=" + directory, "TSSHIM_TEST_YOUNG_INPUTS": "1"}
+    reader = subprocess.Popen(["cat", *files, "-"], env={**clean_environment(), **settings},
+                              stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+
+    def copies():
+        return len(glob.glob(path(group, "f.*")))
     try:
-        deadline = time.monotonic() + 60
-        while len(glob.glob(path(group, "f.*"))) < 2 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        support.wait_until(lambda: copies() == 2, "two copies")
         open(other, "w").close()
         assert "would keep %s" % path(group, "stage") in tsrun("gc", "-n").stdout
-        expect(tsrun("gc", "--group", group), 0)
-        assert len(glob.glob(path(group, "f.*"))) == 2 and exists(group, "stage")
+        gc(group)
+        assert copies() == 2 and "stage" in there(group)
         leave_to_gc(group)
         reader.kill()
         reader.wait()
-        told = tsrun("gc", "-n", "--group", group).stdout
-        assert "would remove %s and 2 copies of files" % path(group, "stage") in told, told
-        assert len(glob.glob(path(group, "f.*"))) == 2
-        told = tsrun("gc", "--group", group).stdout
-        assert "removed %s and 2 copies of files" % path(group, "stage") in told, told
-        assert glob.glob(path(group, "*")) == [] and os.path.exists(other)
+        assert "would remove %s and 2 copies of files" % path(group, "stage") in gc(group, "-n") and copies() == 2
+        assert "removed %s and 2 copies of files" % path(group, "stage") in gc(group)
+        assert there(group) == [] and os.path.exists(other)
     finally:
         reader.kill()
         reader.wait()
         os.unlink(other)
 
 
-def test_copies_to_a_gpu(directory):
+def test_copies_to_a_gpu(group):
     """They are counted like any other kind; the table of GPUs goes with the ring."""
-    group = new_group()
     member = Member(group, "photos", "gpu")
-    try:
-        photos, = stats(group)["datasets"]
-        text = tsrun("stats", "--group", group).stdout
-        assert photos["device"] == {"produced": 3, "shared": 9, "shared_bytes": 4096,
-                                    "saved_seconds": 1.5}, photos
-        assert "copies to a GPU" in text, text
-        assert "would keep %s" % path(group, "device") in tsrun("gc", "-n").stdout
-        expect(tsrun("gc", "--group", group), 0)
-        assert exists(group, "device")
-        leave_to_gc(group)
-        member.kill()
-        told = tsrun("gc", "--group", group).stdout
-        assert "removed %s" % path(group, "device") in told, told
-        assert glob.glob(path(group, "*")) == []
-        member = Member(group, "photos", "gpu")
-        assert exists(group, "device")
-        member.end()
-        assert not exists(group, "device"), "the last one out removes it"
-        expect(tsrun("gc", "--group", group), 0)
-        # Alone, it is found as well.
-        with open(os.open(path(group, "device"), os.O_WRONLY | os.O_CREAT, 0o600), "w"):
-            pass
-        assert "removed %s" % path(group, "device") in tsrun("gc").stdout
-    finally:
-        member.process.kill()
+    photos, = stats(group)["datasets"]
+    assert photos["device"] == {"produced": 3, "shared": 9, "shared_bytes": 4096, "saved_seconds": 1.5}, photos
+    assert "copies to a GPU" in tsrun("stats", "--group", group).stdout
+    assert "would keep %s" % path(group, "device") in tsrun("gc", "-n").stdout
+    gc(group)
+    assert "device" in there(group)
+    leave_to_gc(group)
+    member.kill()
+    assert "removed %s" % path(group, "device") in gc(group) and there(group) == []
+    member = Member(group, "photos", "gpu")
+    assert "device" in there(group)
+    member.end()
+    assert "device" not in there(group), "the last one out removes it"
+    gc(group)
+    write_object(group, "device", b"")  # alone, it is found as well
+    assert "removed %s" % path(group, "device") in tsrun("gc").stdout
 
 
-def test_what_is_no_file_is_left_alone(directory):
-    group = new_group()
+def test_what_is_no_file_is_left_alone(group):
     os.symlink("/etc/passwd", path(group, "ledger"))
     os.mkfifo(path(group, "ring"))
     try:
         expect(tsrun("stats", "--group", group), 125, "no regular file")
-        expect(tsrun("gc", "--group", group), 0)
-        assert exists(group, "ring") and exists(group, "ledger")
+        gc(group)
+        assert there(group) == BOTH
         expect(tsrun("--group", group, "true"), 0)
     finally:
-        os.unlink(path(group, "ledger"))
-        os.unlink(path(group, "ring"))
+        for suffix in BOTH:
+            os.unlink(path(group, suffix))
 
 
-def test_other_users_objects_are_left_alone(directory):
+def test_other_users_objects_are_left_alone(group):
     if os.getuid() != 0:
         raise Skip("only root can make a file of another user")
-    group = dead_group()
-    for suffix in ("ring", "ledger"):
+    die(group)
+    for suffix in BOTH:
         os.chown(path(group, suffix), 12345, 12345)
     expect(tsrun("stats", "--group", group), 125, "it belongs to somebody else")
-    expect(tsrun("gc", "--group", group), 0)
-    assert exists(group, "ring") and exists(group, "ledger")
-    for suffix in ("ring", "ledger"):
+    gc(group)
+    assert there(group) == BOTH
+    for suffix in BOTH:
         os.unlink(path(group, suffix))
 
 
 PEERS = struct.pack("<QI", 0x7372656570746d31, 99)  # leader/mail/mail.h, of another version
 
 
-def test_what_is_told_of_other_nodes_by_another_version(directory):
-    group = new_group()
-    member = Member(group)
+def test_what_is_told_of_other_nodes_by_another_version(group):
+    Member(group)
     write_object(group, "peers", PEERS.ljust(4096, b"\xff"))
-    result = tsrun("stats", "--json", "--group", group)
-    expect(result, 125, "cannot read what is told of other nodes of group '%s': it was made by "
-           "another version of tsshim" % group)
-    data = json.loads(result.stdout)
+    data = json.loads(expect(tsrun("stats", "--json", "--group", group), 125, "cannot read what is told of other "
+                             "nodes of group '%s': it was made by another version of tsshim" % group))
     assert data["nodes"] is None and data["datasets"], "the rest is worth printing"
     for text in (b"", b"short", b"\0" * 4096, b"\xff" * 82176):
         write_object(group, "peers", text)
         expect(tsrun("stats", "--group", group), 125, "of other nodes of group '%s': it is damaged" % group)
-    member.end()
-    tsrun("gc", "--group", group)
-    assert not exists(group, "peers") and not exists(group, "ledger")
 
 
-def test_requests_to_other_nodes_go_with_their_group(directory):
-    group = new_group()
+def test_requests_to_other_nodes_go_with_their_group(group):
     member = Member(group)
     write_object(group, "peers", PEERS)
-    kept = tsrun("gc", "-n", "--group", group).stdout
-    assert "would keep %s" % path(group, "peers") in kept, kept
-    assert tsrun("gc", "--group", group).stdout == "nothing to remove\n" and exists(group, "peers")
+    assert "would keep %s" % path(group, "peers") in gc(group, "-n")
+    assert gc(group) == NOTHING and "peers" in there(group)
     leave_to_gc(group)
     member.kill()
-    dry = tsrun("gc", "-n", "--group", group).stdout
-    assert "would remove %s" % path(group, "peers") in dry and exists(group, "peers"), dry
-    said = tsrun("gc", "--group", group).stdout
-    assert "removed %s" % path(group, "peers") in said, said
-    assert not any(exists(group, suffix) for suffix in ("peers", "ring", "ledger"))
+    assert "would remove %s" % path(group, "peers") in gc(group, "-n") and "peers" in there(group)
+    assert "removed %s" % path(group, "peers") in gc(group) and there(group) == []
 
 
-def write_object(group, suffix, data):
-    support.write(path(group, suffix), data)
-    os.chmod(path(group, suffix), 0o600)
-
-
-def test_private_files_of_dead_makers(directory):
-    group = new_group()
+def test_private_files_of_dead_makers(group):
     child = subprocess.Popen(["true"])
     child.wait()
-    for pid in (child.pid, os.getpid()):
-        with open(path(group, "new.%d" % pid), "wb") as f:
-            f.truncate(4096)
+    dead, alive = ("new.%d" % pid for pid in (child.pid, os.getpid()))
+    for suffix in (dead, alive):
+        write_object(group, suffix, bytes(4096))
     expect(tsrun("gc"), 0)
-    assert not exists(group, "new.%d" % child.pid) and exists(group, "new.%d" % os.getpid())
-    os.unlink(path(group, "new.%d" % os.getpid()))
+    assert there(group) == [alive]
+    os.unlink(path(group, alive))
 
 
-def test_names_that_only_look_alike_are_left_alone(directory):
-    names = [path("x", "rings"), path("x", "new."), path("x", "new.1x"),
-             path("x", "ring", "1-2x"), path("x", "ring", "12"), path("x", "ring", "-1"),
-             path("x", "new.1", "1-"), "/dev/shm/tsshim.%d.ring" % os.geteuid(),
-             "/dev/shm/tsshim.%d.x.ring" % os.geteuid(), "/dev/shm/tsshim.%d0.x.ring" % os.geteuid()]
-    names = [n + str(os.getpid()) if n.endswith("new.1x") else n for n in names]
+def test_names_that_only_look_alike_are_left_alone():
+    user = os.geteuid()
+    names = [path("x", "rings"), path("x", "new."), path("x", "new.1x%d" % os.getpid()),
+             path("x", "ring", "1-2x"), path("x", "ring", "12"), path("x", "ring", "-1"), path("x", "new.1", "1-"),
+             "/dev/shm/tsshim.%d.ring" % user, "/dev/shm/tsshim.%d.x.ring" % user, "/dev/shm/tsshim.%d0.x.ring" % user]
     names = [n for n in names if not os.path.exists(n)]
     for name in names:
         open(name, "x").close()
@@ -461,7 +334,3 @@ def test_names_that_only_look_alike_are_left_alone(directory):
     finally:
         for name in names:
             os.unlink(name)
-
-
-def test_nothing_is_left_behind(directory):
-    assert glob.glob(path("clitest-%d-*" % os.getpid(), "*")) == []

@@ -4,49 +4,47 @@
 import glob
 import os
 import shutil
-import subprocess
 
-from tsrun_common import BUILD, HAS_LIBELF, Skip, clean_environment, expect, tsrun
+import support
+from tsrun_common import BUILD, HAS_LIBELF, expect, tsrun
 
 
 def install(directory):
     """Install into @directory; returns the paths of tsrun and of the prefix."""
-    destination = os.path.join(directory, "stage")
-    meson = shutil.which("meson")
-    assert meson, "meson has built this, so it is there"
-    done = subprocess.run([meson, "install", "-C", BUILD, "--no-rebuild", "--destdir", destination],
-                          env=clean_environment(), stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True)
-    assert done.returncode == 0, done.stdout
-    programs = [os.path.join(d, "tsrun") for d, _, files in os.walk(destination)
-                if "tsrun" in files and os.path.basename(d) == "bin"]
-    assert len(programs) == 1, programs
-    return programs[0], os.path.dirname(os.path.dirname(programs[0]))
+    program = support.install(os.path.join(directory, "stage"))
+    return program, os.path.dirname(os.path.dirname(program))
 
 
 def preloaded(program):
-    result = tsrun("--", "sh", "-c", "echo $LD_PRELOAD; cat /proc/self/maps", program=program)
-    expect(result, 0)
-    first, maps = result.stdout.split("\n", 1)
+    told = expect(tsrun("--", "sh", "-c", "echo $LD_PRELOAD; cat /proc/self/maps", program=program), 0)
+    first, maps = told.split("\n", 1)
     assert os.path.realpath(first) in maps, "not mapped"
     return first
 
 
 def test_installed_and_moved(directory):
     program, prefix = install(directory)
+    found = {f for _, _, files in os.walk(prefix) for f in files}
+    assert {"tsrun", "libtsshim.so", "_tsrun"} <= found, found
+    for page in ("tsrun.1", "tsshim.7"):
+        assert any(f.startswith(page) for f in found), found
+    assert os.path.exists(os.path.join(prefix, "share/bash-completion/completions/tsrun"))
     library = preloaded(program)
     assert library.startswith(os.path.realpath(prefix) + "/"), library
     assert library.endswith("/tsshim/libtsshim.so"), library
 
     moved = os.path.join(directory, "elsewhere")
     os.rename(prefix, moved)
-    program = os.path.join(moved, "bin/tsrun")
-    assert preloaded(program).startswith(os.path.realpath(moved) + "/")
-
-    # Found by a symbolic link in a directory of programs.
-    link = os.path.join(directory, "link")
+    # Found by a symbolic link in a directory of programs as well.
+    program, link = os.path.join(moved, "bin/tsrun"), os.path.join(directory, "link")
     os.symlink(program, link)
-    assert preloaded(link).startswith(os.path.realpath(moved) + "/")
+    for one in (program, link):
+        assert preloaded(one).startswith(os.path.realpath(moved) + "/")
+    # Python programs are entered from wherever the library is.
+    place = os.path.join(os.path.dirname(preloaded(program)), "python")
+    assert entered(program) == os.path.join(place, "tsshim_torch/__init__.py")
+    # Byte code was made when it was installed: users may not be able to write there.
+    assert glob.glob(place + "/__pycache__/sitecustomize.*.pyc"), os.listdir(place)
 
     blank = os.path.join(directory, "with blank")
     os.rename(moved, blank)
@@ -63,6 +61,11 @@ def test_installed_and_moved(directory):
     os.rename(blank, colon)
     assert preloaded(colon + "/bin/tsrun") != library
     assert entered(colon + "/bin/tsrun") is None
+    # Without the start-up files no Python is entered.
+    os.rename(colon, moved)
+    assert entered(program) is not None
+    shutil.rmtree(place)
+    assert entered(program) is None
 
 
 def entered(program):
@@ -73,44 +76,16 @@ def entered(program):
             if type(finder).__module__ == "tsshim_torch":
                 print(finder.find_spec("tsshim_torch").origin)
         print(any("tsshim" in entry for entry in sys.path))"""
-    result = tsrun("--", "/usr/bin/python3", "-c", code, program=program)
-    expect(result, 0)
-    *origin, in_path = result.stdout.splitlines()
-    assert in_path == "False", result.stdout
+    *origin, in_path = expect(tsrun("--", support.PYTHON, "-c", code, program=program), 0).splitlines()
+    assert in_path == "False", origin
     return origin[0] if origin else None
-
-
-def test_start_up_files_move_along(directory):
-    """Python programs are entered from wherever the library is; without the files, not at all."""
-    if not os.path.exists("/usr/bin/python3"):
-        raise Skip("needs /usr/bin/python3")
-    program, prefix = install(directory)
-    moved = os.path.join(directory, "elsewhere")
-    os.rename(prefix, moved)
-    program = os.path.join(moved, "bin/tsrun")
-    place = os.path.join(os.path.dirname(preloaded(program)), "python")
-    assert entered(program) == os.path.join(place, "tsshim_torch/__init__.py")
-    # Byte code was made when it was installed: users may not be able to write there.
-    assert glob.glob(place + "/__pycache__/sitecustomize.*.pyc"), os.listdir(place)
-    shutil.rmtree(place)
-    assert entered(program) is None
-
-
-def test_files_of_the_installation(directory):
-    program, prefix = install(directory)
-    found = {f for _, _, files in os.walk(prefix) for f in files}
-    assert {"tsrun", "libtsshim.so", "_tsrun"} <= found, found
-    assert any(f.startswith("tsrun.1") for f in found) and any(
-        f.startswith("tsshim.7") for f in found), found
-    assert os.path.exists(os.path.join(prefix, "share/bash-completion/completions/tsrun"))
 
 
 def test_missing_and_damaged_library(directory):
     program, prefix = install(directory)
     library = preloaded(program)
     if HAS_LIBELF:  # without it, only the place is checked
-        with open(library, "r+b") as f:
-            f.write(b"garbage")
+        support.overwrite(library, 0, b"garbage")
         expect(tsrun("true", program=program), 125, "cannot use the library '%s': " % library)
     os.unlink(library)
     result = tsrun("true", program=program)
@@ -133,5 +108,4 @@ def test_build_directory_place_is_for_build_directories_only(directory):
         program = os.path.join(directory, place, "tsrun")
         shutil.copy(os.path.join(BUILD, "shim/tsrun/tsrun"), program)
         shutil.copy(os.path.join(BUILD, "libtsshim.so"), directory)
-        result = tsrun("true", program=program)
-        assert result.returncode == status, (place, result.stderr)
+        assert tsrun("true", program=program).returncode == status, place

@@ -7,163 +7,126 @@ import signal
 import subprocess
 
 import support
-from tsrun_common import (BUILD, CC, HAS_LIBELF, TSRUN, Skip, clean_environment, compile_c, expect,
+from tsrun_common import (BUILD, CC, TSRUN, Skip, clean_environment, compile_c, expect, needs_libelf,
                           tsrun)
 
 LIBRARY = os.path.realpath(os.path.join(BUILD, "libtsshim.so"))
 
 
-def environment(result):
-    return dict(line.split("=", 1) for line in result.stdout.splitlines() if "=" in line)
+def environment(*words, env=None, **more):
+    """That of a command behind these @words, of which nothing is said."""
+    told = expect(tsrun(*words, "env", env=env, **more), 0)
+    return dict(line.split("=", 1) for line in told.splitlines() if "=" in line)
 
 
-def test_exit_status_is_the_commands_own(directory):
-    expect(tsrun("--", "true"), 0)
-    expect(tsrun("--", "sh", "-c", "exit 42"), 42)
-    expect(tsrun("sh", "-c", "exit 125"), 125)
+def test_exit_status_is_the_commands_own():
+    for words, status in ((["--", "true"], 0), (["--", "sh", "-c", "exit 42"], 42), (["sh", "-c", "exit 125"], 125),
+                          (["--", "sh", "-c", "kill -KILL $$"], -signal.SIGKILL),
+                          (["--", "sh", "-c", "kill -TERM $$"], -signal.SIGTERM),
+                          (["--", TSRUN, "--", "sh", "-c", "exit 42"], 42)):
+        expect(tsrun(*words), status)
 
 
-def test_signal_death_is_the_commands_own(directory):
-    expect(tsrun("--", "sh", "-c", "kill -KILL $$"), -signal.SIGKILL)
-    expect(tsrun("--", "sh", "-c", "kill -TERM $$"), -signal.SIGTERM)
+def test_commands_that_cannot_be_run(directory):
+    data, script = (os.path.join(directory, name) for name in ("data", "script"))
+    support.write(data, "no program")
+    support.write(script, "#!/no/such/interpreter\n", 0o755)
+    for path, status, said in ((data, 126, "tsrun: cannot run '%s': Permission denied" % data),
+                               (directory, 126, "Permission denied"),
+                               ("no-such-command-here", 127, "tsrun: cannot run 'no-such-command-here'"),
+                               (directory + "/none", 127, "No such file"),
+                               (script, 127, "the interpreter it names is not")):
+        expect(tsrun("--", path), status, said)
 
 
-def test_not_executable(directory):
-    path = os.path.join(directory, "data")
-    support.write(path, "no program")
-    expect(tsrun("--", path), 126, "tsrun: cannot run '%s': Permission denied" % path)
-    expect(tsrun("--", directory), 126, "Permission denied")
-
-
-def test_not_found(directory):
-    expect(tsrun("--", "no-such-command-here"), 127, "tsrun: cannot run 'no-such-command-here'")
-    expect(tsrun("--", directory + "/none"), 127, "No such file")
-
-
-def test_missing_interpreter_is_explained(directory):
-    path = os.path.join(directory, "script")
-    with open(path, "w") as f:
-        f.write("#!/no/such/interpreter\n")
-    os.chmod(path, 0o755)
-    expect(tsrun("--", path), 127, "the interpreter it names is not")
-
-
-def test_process_id_stays(directory):
-    process = subprocess.Popen([TSRUN, "--", "sh", "-c", "echo $$"], env=clean_environment(),
-                               stdout=subprocess.PIPE, text=True)
-    out, _ = process.communicate(timeout=60)
-    assert int(out) == process.pid
-
-
-def test_no_descriptor_is_left_open(directory):
+def test_the_process_and_its_descriptors_are_the_commands():
+    process = subprocess.Popen([TSRUN, "--summary", "--", "sh", "-c", "echo $$ $TSSHIM_SUMMARY"], env=clean_environment(),
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.communicate(timeout=60)[0].split() == [str(process.pid), "pid:%d" % process.pid]
     plain = subprocess.run(["ls", "/proc/self/fd"], stdout=subprocess.PIPE, text=True).stdout
-    wrapped = tsrun("--", "ls", "/proc/self/fd", env={"TSSHIM_DISABLE": "1"})
-    expect(wrapped, 0)
-    assert len(wrapped.stdout.split()) <= len(plain.split()), wrapped.stdout
-    assert len(tsrun("--", "ls", "/proc/self/fd").stdout.split()) <= len(plain.split())
+    for env in ({}, {"TSSHIM_DISABLE": "1"}):
+        wrapped = expect(tsrun("--", "ls", "/proc/self/fd", env=env), 0)
+        assert len(wrapped.split()) <= len(plain.split()), wrapped
 
 
-def test_arguments_arrive_untouched(directory):
+def test_arguments_arrive_untouched():
     words = ["a b", "", "--group", "*", "$HOME", "\n", "-"]
-    result = tsrun("--", "printf", "[%s]", *words)
-    expect(result, 0)
-    assert result.stdout == "".join("[%s]" % w for w in words), result.stdout
+    told = expect(tsrun("--", "printf", "[%s]", *words), 0)
+    assert told == "".join("[%s]" % w for w in words), told
 
 
 def test_library_is_preloaded(directory):
-    expect(tsrun("--", "true"), 0)
-    assert os.path.realpath(environment(tsrun("env"))["LD_PRELOAD"]) == LIBRARY
-    maps = tsrun("--", "cat", "/proc/self/maps")
-    assert LIBRARY in maps.stdout, "not mapped"
+    assert os.path.realpath(environment()["LD_PRELOAD"]) == LIBRARY
+    assert LIBRARY in tsrun("--", "cat", "/proc/self/maps").stdout, "not mapped"
+    env = environment("--group=a", "--", TSRUN, "--group=b", "--")
+    assert os.path.realpath(env["LD_PRELOAD"]) == LIBRARY and env["TSSHIM_GROUP"] == "b"
+    other = compile_c(directory, "other.so", "int tsrun_test_other;", "-shared", "-fPIC")
+    first, ours = environment(env={"LD_PRELOAD": other})["LD_PRELOAD"].split(":")
+    assert (first, os.path.realpath(ours)) == (other, LIBRARY)
+    present = other + " " + os.path.join(BUILD, "libtsshim.so")
+    assert environment(env={"LD_PRELOAD": present})["LD_PRELOAD"] == present
 
 
-def test_options_reach_the_environment(directory):
-    result = tsrun("--group", "g-1", "--ring=64M", "--verify", "5", "--dataset=d", "--", "env")
-    expect(result, 0)
-    env = environment(result)
-    assert env["TSSHIM_GROUP"] == "g-1" and env["TSSHIM_RING"] == "64M"
-    assert env["TSSHIM_VERIFY"] == "5" and env["TSSHIM_DATASET"] == "d"
-    assert "TSSHIM_SUMMARY" not in env
-
-
-def test_option_wins_over_environment(directory):
-    env = environment(tsrun("--group=b", "env", env={"TSSHIM_GROUP": "a"}))
-    assert env["TSSHIM_GROUP"] == "b"
-    env = environment(tsrun("--ring=1G", "env", env={"TSSHIM_RING": "nonsense"}))
-    assert env["TSSHIM_RING"] == "1G"
-
-
-def test_alignment_reaches_the_environment(directory):
-    for words, seed in ((["--align"], "0"), (["--align=7"], "7"), (["--align=off"], "off"),
-                        (["--align=3", "--align"], "0"), (["--align", "--align=3"], "3"),
-                        (["--align", "--"], "0"), (["--align=9223372036854775807", "--"],
-                                                   "9223372036854775807")):
-        result = tsrun(*words, "env", env={"TSSHIM_ALIGN": "5"})
-        expect(result, 0)
-        assert environment(result)["TSSHIM_ALIGN"] == seed, words
-    for value in ("", "off", "5"):
-        result = tsrun("env", env={"TSSHIM_ALIGN": value})
-        expect(result, 0)
-        assert environment(result)["TSSHIM_ALIGN"] == value
-    result = tsrun("--share=samples", "--align", "--epoch", "12", "env")
-    expect(result, 0)
-    assert environment(result)["TSSHIM_EPOCH"] == "12"
-    assert environment(result)["TSSHIM_SHARE"] == "samples"
-
-
-def test_epoch_without_alignment_is_warned_of(directory):
-    for words, env in ((["--epoch", "3"], {}), (["--epoch=3", "--align=off"], {}),
-                       ([], {"TSSHIM_EPOCH": "3"}), (["--epoch=0"], {"TSSHIM_ALIGN": ""})):
-        expect(tsrun(*words, "true", env=env), 0, "the first epoch counts for aligned jobs only, "
-               "ignoring\nhint: add --align, or leave out --epoch and TSSHIM_EPOCH\n")
-    expect(tsrun("--epoch=3", "true", env={"TSSHIM_ALIGN": "1"}), 0)
-    expect(tsrun("true", env={"TSSHIM_EPOCH": "0"}), 0)
-
-
-def test_a_free_order_without_alignment_is_warned_of(directory):
-    expect(tsrun("--order=free", "true"), 0, "the order is free for aligned jobs only, ignoring\n"
-           "hint: add --align, or leave out --order and TSSHIM_ORDER\n")
-    expect(tsrun("true", env={"TSSHIM_ORDER": "free", "TSSHIM_ALIGN": "1"}), 0)
-    result = tsrun("--order", "fre", "--align", "true")
-    expect(result, 125, "option '--order' has a bad value 'fre'")
-
-
-def test_locality(directory):
-    """Takes no value; nothing to an aligned job."""
-    result = tsrun("--locality", "env")
-    expect(result, 0)
-    assert environment(result)["TSSHIM_LOCALITY"] == "1"
-    for words in (["--align"], ["--align", "--order=free"]):
-        expect(tsrun("--locality", *words, "true"), 0, "the order of an aligned job follows from its seed, "
-               "ignoring --locality\nhint: leave out --align, or --locality and TSSHIM_LOCALITY\n")
-    expect(tsrun("true", env={"TSSHIM_LOCALITY": "yes"}), 125, "TSSHIM_LOCALITY has a bad value 'yes'")
-
-
-def test_recordings(directory):
-    """Named as seen from where tsrun is; a new file, and only of a free order."""
+def test_what_reaches_the_environment(directory):
     free = ["--align", "--order", "free"]
-    for option, name in (("--record", "TSSHIM_RECORD"), ("--replay", "TSSHIM_REPLAY")):
-        result = tsrun(*free, option, "new file", "env")
-        expect(result, 0)
-        assert environment(result)[name] == os.path.join(os.getcwd(), "new file")
-        assert environment(tsrun(*free, option, "off", "env"))[name] == "off"
-        expect(tsrun("--align", option, "/new", "true"), 0, "only a free order is recorded and "
-               "replayed, ignoring\nhint: add --align --order free; a strict order follows from "
-               "its seed\n")
-    there = os.path.join(directory, "there")
+    for words, env, wanted in (
+            (["--group", "g-1", "--ring=64M", "--verify", "5", "--dataset=d", "--"], {},
+             {"GROUP": "g-1", "RING": "64M", "VERIFY": "5", "DATASET": "d", "SUMMARY": None}),
+            # An option wins, and a directory becomes absolute.
+            (["--group=b"], {"GROUP": "a"}, {"GROUP": "b"}), (["--ring=1G"], {"RING": "nonsense"}, {"RING": "1G"}),
+            (["--dataset", "d=.", "--"], {}, {"DATASET": "d=" + os.path.realpath(directory)}),
+            (["--share=samples", "--align", "--epoch", "12"], {}, {"EPOCH": "12", "SHARE": "samples"}),
+            *((words, {"ALIGN": "5"}, {"ALIGN": seed}) for words, seed in (
+                (["--align"], "0"), (["--align=7"], "7"), (["--align=off"], "off"), (["--align=3", "--align"], "0"),
+                (["--align", "--align=3"], "3"), (["--align", "--"], "0"),
+                (["--align=9223372036854775807", "--"], "9223372036854775807"))),
+            *(([], {"ALIGN": value}, {"ALIGN": value}) for value in ("", "off", "5")),
+            (["--locality"], {}, {"LOCALITY": "1"}),
+            *(((*free, "--" + name.lower(), value), {}, {name: found}) for name in ("RECORD", "REPLAY")
+              for value, found in (("new file", os.path.join(os.path.realpath(directory), "new file")), ("off", "off")))):
+        found = environment(*words, env={"TSSHIM_" + name: value for name, value in env.items()}, cwd=directory)
+        assert {name: found.get("TSSHIM_" + name) for name in wanted} == wanted, (words, env)
+    assert "LD_PRELOAD" not in environment("--", env={"TSSHIM_DISABLE": "1"})
+    expect(tsrun("--dataset", "d=none", "true", cwd=directory), 125, "directory 'none'")
+
+
+def test_what_only_aligned_jobs_have(directory):
+    """Or only others: it is warned of, and ignored."""
+    epoch = "the first epoch counts for aligned jobs only, ignoring\nhint: add --align, or leave out --epoch and TSSHIM_EPOCH\n"
+    order = "the order is free for aligned jobs only, ignoring\nhint: add --align, or leave out --order and TSSHIM_ORDER\n"
+    orders = "orders are aligned for aligned jobs only, ignoring\nhint: add --align, or leave out"
+    across = "samples go to other nodes from aligned jobs of a cluster only, ignoring\nhint: add --align and"
+    local = ("the order of an aligned job follows from its seed, ignoring --locality\nhint: leave out --align, or --locality "
+             "and TSSHIM_LOCALITY\n")
+    record = ("only a free order is recorded and replayed, ignoring\nhint: add --align --order free; a strict order follows "
+              "from its seed\n")
+    nodes = ["--across", "nodes"]
+    for words, env, said in (
+            (["--epoch", "3"], {}, epoch), (["--epoch=3", "--align=off"], {}, epoch), ([], {"EPOCH": "3"}, epoch),
+            (["--epoch=0"], {"ALIGN": ""}, epoch), (["--epoch=3"], {"ALIGN": "1"}, ""), ([], {"EPOCH": "0"}, ""),
+            (["--epoch", "3"], {"DISABLE": "1"}, "the first epoch"),
+            (["--order=free"], {}, order), ([], {"ORDER": "free", "ALIGN": "1"}, ""),
+            (["--align-orders"], {}, orders), (["--align", "--align-orders"], {}, ""),
+            (nodes, {}, across), ([*nodes, "--align"], {}, across), ([*nodes, "--cluster", directory], {}, across),
+            ([*nodes, "--align", "--cluster", directory], {}, ""),
+            (["--locality", "--align"], {}, local), (["--locality", "--align", "--order=free"], {}, local),
+            (["--align", "--record", "/new"], {}, record), (["--align", "--replay", "/new"], {}, record)):
+        expect(tsrun(*words, "--", "true", env={"TSSHIM_" + name: value for name, value in env.items()}), 0, said)
+
+
+def test_recordings_are_new_files(directory):
+    there, free = os.path.join(directory, "there"), ["--align", "--order", "free"]
     open(there, "w").close()
     expect(tsrun(*free, "--record", there, "true"), 125, "'%s' is there already\nhint: a recording "
            "begins a new file; remove that one, or name another\n" % there)
     expect(tsrun(*free, "true", env={"TSSHIM_RECORD": "relative"}), 125, "TSSHIM_RECORD")
 
 
-def test_alignment_without_the_library_is_warned_of(directory):
+def test_alignment_without_the_library_is_warned_of():
     result = tsrun("--align", "env", env={"TSSHIM_DISABLE": "1"})
-    expect(result, 0, "TSSHIM_DISABLE=1 switches alignment off too")
+    assert "LD_PRELOAD" not in expect(result, 0, "TSSHIM_DISABLE=1 switches alignment off too")
     assert "hint: `--share off` aligns a job" in result.stderr
-    assert "LD_PRELOAD" not in environment(result)
     expect(tsrun("--align", "--share", "off", "true"), 0)
-    expect(tsrun("--epoch", "3", "true", env={"TSSHIM_DISABLE": "1"}), 0, "the first epoch")
 
 
 def test_value_behind_an_option_without_one(directory):
@@ -181,66 +144,28 @@ def test_value_behind_an_option_without_one(directory):
         assert "hint" not in result.stderr, result.stderr
 
 
-def test_summary_names_the_process(directory):
-    result = tsrun("--summary", "--", "sh", "-c", "echo $$ $TSSHIM_SUMMARY")
-    assert result.returncode == 0
-    pid, summary = result.stdout.split()
-    assert summary == "pid:" + pid
-
-
-def test_dataset_directory_becomes_absolute(directory):
-    result = tsrun("--dataset", "d=.", "--", "env", cwd=directory)
-    expect(result, 0)
-    assert environment(result)["TSSHIM_DATASET"] == "d=" + os.path.realpath(directory)
-    expect(tsrun("--dataset", "d=none", "true", cwd=directory), 125, "directory 'none'")
-
-
-def test_nested(directory):
-    result = tsrun("--group=a", "--", TSRUN, "--group=b", "--", "env")
-    expect(result, 0)
-    env = environment(result)
-    assert os.path.realpath(env["LD_PRELOAD"]) == LIBRARY and env["TSSHIM_GROUP"] == "b"
-    expect(tsrun("--", TSRUN, "--", "sh", "-c", "exit 42"), 42)
-
-
-def test_existing_preload_stays_in_front(directory):
-    other = compile_c(directory, "other.so", "int tsrun_test_other;", "-shared", "-fPIC")
-    env = environment(tsrun("env", env={"LD_PRELOAD": other}))
-    first, ours = env["LD_PRELOAD"].split(":")
-    assert (first, os.path.realpath(ours)) == (other, LIBRARY)
-    present = other + " " + os.path.join(BUILD, "libtsshim.so")
-    assert environment(tsrun("env", env={"LD_PRELOAD": present}))["LD_PRELOAD"] == present
-
-
-def test_disabled_runs_bare(directory):
-    result = tsrun("--", "env", env={"TSSHIM_DISABLE": "1"})
-    expect(result, 0)
-    assert "LD_PRELOAD" not in environment(result)
-
-
-def test_wrong_options(directory):
-    expect(tsrun("--grop", "x", "--", "true"), 125,
-           "tsrun: unknown option '--grop'\nhint: did you mean '--group'?\n")
-    expect(tsrun("--rign=1G", "true"), 125, "did you mean '--ring'?")
-    expect(tsrun("--frobnicate", "true"), 125, "`tsrun --help` lists the options")
-    expect(tsrun("stats", "--jsn"), 125, "did you mean '--json'?")
-    expect(tsrun("stats", "--ring", "1G"), 125, "'--ring' does not belong to `tsrun stats`")
-    expect(tsrun("--group"), 125, "option '--group' needs a value")
-    expect(tsrun("--allign", "--", "true"), 125, "did you mean '--align'?")
-    expect(tsrun("--epcoh", "3", "true"), 125, "did you mean '--epoch'?")
-    expect(tsrun("--align=", "--", "true"), 125, "option '--align=' has an empty value\n"
-           "hint: --align alone means --align=0\n")
-    expect(tsrun("--share", "--", "true"), 125, "hint: write --share WHAT")
-    for where in ("auto", "shm", "/tmp"):
-        expect(tsrun("--stage", where, "true"), 0, "no directory is named")
-        expect(tsrun("--stage", where, "--dataset", "a", "true"), 0, "no directory is named")
-        assert tsrun("--stage", where, "--dataset", "a=.", "true").stderr == ""
-    assert tsrun("--stage", "off", "true").stderr == ""
-    expect(tsrun("--stage", "tmp", "true"), 125, "bad value 'tmp'")
-    expect(tsrun("stats", "--align"), 125, "'--align' does not belong to `tsrun stats`")
-    expect(tsrun(), 125, "no command given")
-    expect(tsrun("--"), 125, "no command given")
-    expect(tsrun("statz"), 127, "did you mean `tsrun stats`?")
+def test_wrong_options():
+    for words, status, said in (
+            (["--grop", "x", "--", "true"], 125, "tsrun: unknown option '--grop'\nhint: did you mean '--group'?\n"),
+            (["--rign=1G", "true"], 125, "did you mean '--ring'?"),
+            (["--frobnicate", "true"], 125, "`tsrun --help` lists the options"),
+            (["stats", "--jsn"], 125, "did you mean '--json'?"),
+            (["stats", "--ring", "1G"], 125, "'--ring' does not belong to `tsrun stats`"),
+            (["--group"], 125, "option '--group' needs a value"),
+            (["--allign", "--", "true"], 125, "did you mean '--align'?"),
+            (["--epcoh", "3", "true"], 125, "did you mean '--epoch'?"),
+            (["--align=", "--", "true"], 125, "option '--align=' has an empty value\n"
+             "hint: --align alone means --align=0\n"),
+            (["--share", "--", "true"], 125, "hint: write --share WHAT"),
+            *((["--stage", where, *more, "true"], 0, "no directory is named") for where in ("auto", "shm", "/tmp")
+              for more in ([], ["--dataset", "a"])),
+            *((["--stage", where, "--dataset", "a=.", "true"], 0, "") for where in ("auto", "shm", "/tmp")),
+            (["--stage", "off", "true"], 0, ""), (["--stage", "tmp", "true"], 125, "bad value 'tmp'"),
+            (["stats", "--align"], 125, "'--align' does not belong to `tsrun stats`"),
+            ([], 125, "no command given"), (["--"], 125, "no command given"),
+            (["--group", "g", "stats"], 125, "options stand before the sub-command 'stats'\nhint: `tsrun stats ...`"),
+            (["statz"], 127, "did you mean `tsrun stats`?")):
+        expect(tsrun(*words), status, said)
 
 
 def test_wrong_values(directory):
@@ -251,6 +176,14 @@ def test_wrong_values(directory):
         result = tsrun(*words, "--", "true")
         expect(result, 125, "has a bad value")
         assert "hint: it must be " in result.stderr, result.stderr
+    for option, bad, good, says in (  # what each kind wants, beside one that it takes
+            ("--stage-metadata", "long", "10", "a number of seconds from 0 to 86400"),
+            ("--keep", "soon", "10min", "a time up to 30d such as 90s, 10min or 2h"),
+            ("--ignore", "opt.lr", "lr,seed", "names with commas between them such as lr,seed, or off"),
+            ("--across", "node", "off", "nodes or off"),
+            ("--order", "fre", "strict", "option '--order' has a bad value 'fre'")):
+        expect(tsrun(option + "=" + bad, "--", "true"), 125, says)
+        expect(tsrun(option + "=" + good, "--", "true"), 0)
     expect(tsrun("gc", "--group=a/b"), 125, "option '--group' has a bad value 'a/b'")
     expect(tsrun("--share", "sample", "true"), 125, "option '--share' has a bad value 'sample'\n"
            "hint: did you mean 'samples'? It must be auto, samples, pixels or off\n")
@@ -260,9 +193,9 @@ def test_wrong_values(directory):
 def test_wrong_environment(directory):
     for name, value in (("RING", "lots"), ("DISABLE", "yes"), ("GROUP", ""), ("VERIFY", "-1"),
                         ("SUMMARY", "2"), ("DEBUG", "loud"), ("SHARE", "none"), ("SHARE", ""),
-                        ("ALIGN", "yes"), ("EPOCH", "")):
-        result = tsrun("true", env={"TSSHIM_" + name: value})
-        expect(result, 125, "tsrun: TSSHIM_%s has a bad value '%s'\nhint: " % (name, value))
+                        ("ALIGN", "yes"), ("EPOCH", ""), ("LOCALITY", "yes")):
+        expect(tsrun("true", env={"TSSHIM_" + name: value}), 125,
+               "tsrun: TSSHIM_%s has a bad value '%s'\nhint: " % (name, value))
     for wrong, right in (("RNG", "RING"), ("ALIGNED", "ALIGN"), ("EPOC", "EPOCH"),
                          ("SHARES", "SHARE")):
         expect(tsrun("true", env={"TSSHIM_" + wrong: "1"}), 0,
@@ -276,26 +209,19 @@ def test_output_that_cannot_be_written(directory):
                   ["doctor"], ["top", "-n1"], ["explain", "--json", "--group", "clitest-none"]):
         with open("/dev/full", "w") as full:
             expect(tsrun(*words, stdout=full), 125, "cannot write to standard output")
-        closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", TSRUN, *words],
-                                env=clean_environment(), stderr=subprocess.PIPE, text=True)
-        expect(closed, 125, "cannot write to standard output")
+        expect(tsrun(*words, prefix=["sh", "-c", 'exec "$@" >&-', "sh"]), 125, "cannot write to standard output")
 
 
 def test_version_and_help(directory):
-    result = tsrun("--version")
-    expect(result, 0)
-    assert result.stdout.startswith("tsrun (tsshim) "), result.stdout
+    assert expect(tsrun("--version"), 0).startswith("tsrun (tsshim) ")
     for words in (["--help"], ["-h"], ["stats", "--help"], ["gc", "-h"],
                   ["doctor", "--help"], ["top", "--help"], ["explain", "--help"]):
-        result = tsrun(*words)
-        expect(result, 0)
-        lines = result.stdout.splitlines()
+        lines = expect(tsrun(*words), 0).splitlines()
         assert lines[0].startswith("Usage: tsrun") and any(line.startswith("Example") for line in lines)
 
 
 def judged(directory, name, text, *flags):
-    if not HAS_LIBELF:
-        raise Skip("built without libelf")
+    needs_libelf()
     return compile_c(directory, name, text, *flags)
 
 
@@ -307,33 +233,25 @@ def test_static_command_is_warned_of(directory):
     expect(tsrun("--", path), 7, "tsrun: '%s' is statically linked: it runs, but shares nothing"
            % path)
     # Found along PATH, and through a script, it is the same program.
-    result = tsrun("static", env={"PATH": directory + ":" + os.environ["PATH"]})
-    expect(result, 7, "is statically linked")
+    expect(tsrun("static", env={"PATH": directory + ":" + os.environ["PATH"]}), 7, "is statically linked")
     script = os.path.join(directory, "script")
-    with open(script, "w") as f:
-        f.write("#!%s\n" % path)
-    os.chmod(script, 0o755)
+    support.write(script, "#!%s\n" % path, 0o755)
     expect(tsrun(script), 7, "'%s' is statically linked" % script)
+    expect(tsrun("--", judged(directory, "dynamic", PROGRAM)), 7)
+    expect(tsrun("--", judged(directory, "static-pie", PROGRAM, "-static-pie")), 7, "is statically linked")
 
 
-def test_static_pie_is_warned_of(directory):
-    path = judged(directory, "static-pie", PROGRAM, "-static-pie")
-    expect(tsrun("--", path), 7, "is statically linked")
-
-
-def test_dynamic_command_is_not(directory):
-    path = judged(directory, "dynamic", PROGRAM)
-    expect(tsrun("--", path), 7)
-
-
-def test_the_dynamic_linker_as_command_is_not(directory):
-    if not HAS_LIBELF:
-        raise Skip("built without libelf")
+def dynamic_linker():
     with open("/proc/self/maps") as maps:
         linkers = {line.split()[-1] for line in maps if "/ld-linux" in line}
     if not linkers:
         raise Skip("no glibc dynamic linker in sight")
-    expect(tsrun(linkers.pop(), shutil.which("sh"), "-c", "exit 3"), 3)
+    return linkers.pop()
+
+
+def test_the_dynamic_linker_as_command_is_not():
+    needs_libelf()
+    expect(tsrun(dynamic_linker(), shutil.which("sh"), "-c", "exit 3"), 3)
 
 
 def test_musl_program_runs_without_the_library(directory):
@@ -341,11 +259,7 @@ def test_musl_program_runs_without_the_library(directory):
     path = judged(directory, "musl", "#include <stdlib.h>\n"
                   'int main(void) { return getenv("LD_PRELOAD") ? 1 : 9; }\n',
                   "-Wl,--dynamic-linker=" + linker)
-    with open("/proc/self/maps") as maps:
-        real = {line.split()[-1] for line in maps if "/ld-linux" in line}
-    if not real:
-        raise Skip("no glibc dynamic linker in sight")
-    os.symlink(real.pop(), linker)
+    os.symlink(dynamic_linker(), linker)
     expect(tsrun(path), 9, "uses another C library (musl): it runs, but shares nothing")
 
 
@@ -368,9 +282,7 @@ def test_program_with_sanitizer_runs_without_the_library(directory):
 
 def test_foreign_machine_is_warned_of(directory):
     path = judged(directory, "foreign", PROGRAM)
-    with open(path, "r+b") as f:
-        f.seek(18)  # e_machine
-        f.write((0x1234).to_bytes(2, "little"))
+    support.overwrite(path, 18, b"\x34\x12")  # e_machine
     # What then happens is the kernel's and execvp's business, as without tsrun.
     result = tsrun(path)
     assert "is made for another kind of machine than tsrun" in result.stderr, result.stderr

@@ -8,7 +8,7 @@ import stat
 
 import tables
 import support
-from tsrun_common import Member, expect, new_group, stats, tsrun
+from tsrun_common import Member, expect, own_group, stats, tsrun  # noqa: F401 -- the fixture "group"
 
 # Prometheus's text format: a metric, labels of which any character but these may stand alone.
 LINE = re.compile(r'([a-z_]+)\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)+)\} ([0-9.]+)')
@@ -39,10 +39,8 @@ def parse(text):
     return found
 
 
-def prometheus(group, *more):
-    result = tsrun("stats", "--prometheus", "--group", group, *more)
-    expect(result, 0)
-    return result.stdout
+def prometheus(group):
+    return expect(tsrun("stats", "--prometheus", "--group", group), 0)
 
 
 def expected(group):
@@ -69,8 +67,9 @@ def expected(group):
     return found
 
 
-def test_it_has_the_numbers_of_json():
-    group = new_group()
+def test_it_has_the_numbers_of_json(group):
+    found = parse(prometheus(group))
+    assert found and not any(found.values())
     member = Member(group, ODD)
     found = parse(prometheus(group))
     assert found == expected(group)
@@ -78,47 +77,37 @@ def test_it_has_the_numbers_of_json():
     assert ("made_total", (("dataset", ODD), ("group", group), ("kind", "sample"))) in found
     member.end()
     assert parse(prometheus(group))["jobs", (("group", group),)] == 0
-    expect(tsrun("gc", "--group", group), 0)
 
 
-def test_a_group_that_is_not_there():
-    found = parse(prometheus(new_group()))
-    assert found and not any(found.values())
-
-
-def test_a_file_is_replaced(directory):
+def test_a_file_is_replaced(group, directory):
     path = os.path.join(directory, "tsshim.prom")
     expect(tsrun("stats", "--prometheus", "-o", path), 0)
     with open(path) as old:
         first = os.fstat(old.fileno())
-        expect(tsrun("stats", "--json", "--output", path, "--group", new_group()), 0)
+        expect(tsrun("stats", "--json", "--output", path, "--group", group), 0)
         assert old.read().startswith("# HELP "), "a reader has the text that it has begun with"
     assert support.read(path).startswith("{")
     assert os.stat(path).st_ino != first.st_ino and os.listdir(directory) == ["tsshim.prom"]
 
 
-def test_its_mode_is_as_a_shell_makes_it(directory):
-    mask = os.umask(0o027)
-    try:
-        expect(tsrun("stats", "-o", os.path.join(directory, "new")), 0)
-    finally:
-        os.umask(mask)
-    assert stat.S_IMODE(os.stat(os.path.join(directory, "new")).st_mode) == 0o640
+def test_its_mode_and_its_owner(directory):
+    """A new one's as a shell makes it; an old one keeps them."""
+    path = os.path.join(directory, "file")
 
-
-def test_an_old_one_keeps_its_mode_and_its_owner(directory):
-    path = os.path.join(directory, "old")
+    def rights():
+        found = os.stat(path)
+        return found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)
+    expect(tsrun("stats", "-o", path, umask=0o027), 0)
+    assert rights()[2] == 0o640
     for mode in (0o600, 0o640, 0o4777):
-        with open(path, "w"):
-            os.chmod(path, mode)
+        os.chmod(path, mode)
         expect(tsrun("stats", "-o", path), 0)
-        assert stat.S_IMODE(os.stat(path).st_mode) == mode & 0o777
+        assert rights()[2] == mode & 0o777
     if os.getuid() == 0:
         os.chown(path, 12345, 54321)
         os.chmod(path, 0o640)
         expect(tsrun("stats", "-o", path), 0)
-        found = os.stat(path)
-        assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12345, 54321, 0o640)
+        assert rights() == (12345, 54321, 0o640)
 
 
 def test_a_limit_for_files_is_an_error(directory):
@@ -164,10 +153,8 @@ def test_what_cannot_be_written_is_named(directory):
 # ---- -v
 
 
-def verbose(group, *more):
-    result = tsrun("stats", "-v", "--group", group, *more)
-    expect(result, 0)
-    return result.stdout
+def verbose(group):
+    return expect(tsrun("stats", "-v", "--group", group), 0)
 
 
 def rows(text):
@@ -193,8 +180,7 @@ def helps(group):
     return dict(re.findall(r"^# HELP tsshim_(\S+) (.*)$", prometheus(group), re.M))
 
 
-def test_every_figure_is_explained():
-    group = new_group()
+def test_every_figure_is_explained(group):
     member = Member(group)
     text = verbose(group)
     found, data, meanings = rows(text), stats(group), helps(group)
@@ -225,11 +211,10 @@ def test_every_figure_is_explained():
     text = verbose(group)
     assert rows(text)["Group"]["capacity"][0] == "-"
     assert "\n%s  (ended)\n" % job in text and job + "/sample" in rows(text)
-    expect(tsrun("gc", "--group", group), 0)
 
 
-def test_every_reason_has_its_words():
-    lines = re.split("Not shared +0\n", verbose(new_group()))[1].splitlines()
+def test_every_reason_has_its_words(group):
+    lines = re.split("Not shared +0\n", verbose(group))[1].splitlines()
     expected = []
     for name, (meaning, helps) in tables.reasons().items():
         expected.append([name, "-", meaning])
@@ -238,10 +223,8 @@ def test_every_reason_has_its_words():
 
 
 def test_options_that_make_no_sense():
-    for options in (("--json", "--prometheus"), ("-o", ""), ("-o",)):
-        result = tsrun("stats", *options)
-        assert result.returncode == 125 and result.stderr and not result.stdout, options
-    for words, says in ((["-v", "--json"], "--verbose and --json exclude"),
+    for words, says in ((["--json", "--prometheus"], "tsrun: "), (["-o", ""], "tsrun: "), (["-o"], "tsrun: "),
+                        (["-v", "--json"], "--verbose and --json exclude"),
                         (["-v", "--prometheus"], "--verbose and --prometheus exclude"),
                         (["--reset"], "unknown option '--reset'"), (["--verbos"], "did you mean '--verbose'?"),
                         (["--json=1"], "option '--json' takes no value"), (["-vv"], "unknown option '-vv'")):

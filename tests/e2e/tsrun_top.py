@@ -13,7 +13,8 @@ import sys
 import termios
 import time
 
-from tsrun_common import TSRUN, Member, clean_environment, expect, gc, new_group, tsrun
+from tsrun_common import (TSRUN, Member, clean_environment, expect, gc, locked, new_group, own_group, path,
+                          tsrun)  # noqa: F401 -- the fixture "group"
 
 GUARD = 60  # seconds: more means that it hangs
 HOME, ERASE_LINE, ERASE_REST = "\033[H", "\033[K", "\033[J"
@@ -51,16 +52,11 @@ def cells(lines, start):
     return line
 
 
-def test_blocks_of_text(directory):
+def test_blocks_of_text(group):
     """One at once, without rates; as many as were asked for; nothing that moves a cursor."""
-    group = new_group()
     member = Member(group)
-    try:
-        one = tsrun("top", "-n", "1", "--group", group)
-        three = tsrun("top", "--batch", "--count=3", "-d0.1", "--group=" + group)
-    finally:
-        member.end()
-        gc(group)
+    one = tsrun("top", "-n", "1", "--group", group)
+    three = tsrun("top", "--batch", "--count=3", "-d0.1", "--group=" + group)
     for result in (one, three):
         expect(result, 0)
         assert "\033" not in result.stdout
@@ -79,8 +75,7 @@ def test_blocks_of_text(directory):
     assert row[6:] == ["0.0", "0.0", "0.0", "0.0", "0.00"], row
 
 
-def test_rates_are_of_what_was_done_between(directory):
-    group = new_group()
+def test_rates_are_of_what_was_done_between(group):
     member = Member(group)
     top = Blocks("-b", "-d", "0.1", "--group", group)
     try:
@@ -95,53 +90,42 @@ def test_rates_are_of_what_was_done_between(directory):
         job = cells(lines, str(member.pid))
     finally:
         top.end()
-        member.end()
-        gc(group)
     # The work may fall between two looks, as what is made and what is taken are two counters.
     assert max(map(float, rates)) > 0, rates
     assert "-" not in job[6:], job
 
 
-def test_all_groups_without_a_name(directory):
-    first, second, ended = new_group(), new_group(), new_group()
+def test_all_groups_without_a_name(group):
+    others = other, ended = new_group(), new_group()
     Member(ended).end()
-    members = [Member(first), Member(second, "other")]
-    try:
-        text = tsrun("top", "-b", "-n1").stdout
-        named = tsrun("top", "-b", "-n1", env={"TSSHIM_GROUP": first}).stdout
-    finally:
-        for member in members:
-            member.end()
-        for name in (first, second, ended):
-            gc(name)
-    for name in (first, second):
+    Member(group)
+    member = Member(other, "other")
+    text = tsrun("top", "-b", "-n1").stdout
+    named = tsrun("top", "-b", "-n1", env={"TSSHIM_GROUP": group}).stdout
+    member.end()
+    for name in others:
+        gc(name)
+    for name in (group, other):
         assert "\nGroup %s\n  1 job; " % name in text, text
     assert ended not in text, text
-    assert "\nGroup %s\n" % first in named and second not in named, named
+    assert "\nGroup %s\n" % group in named and other not in named, named
 
 
-def test_nobody_there(directory):
-    result = tsrun("top", "-b", "-n", "1", "--group", new_group())
-    expect(result, 0)
-    assert "\n  0 jobs; ring -; late -/s; saved - CPU" in result.stdout, result.stdout
+def test_nobody_there(group):
+    assert "\n  0 jobs; ring -; late -/s; saved - CPU" in expect(tsrun("top", "-b", "-n", "1", "--group", group), 0)
 
 
-def test_a_group_that_is_damaged(directory):
-    group = new_group()
-    scope = "-".join(str(os.stat("/proc/self/ns/" + kind).st_ino) for kind in ("user", "pid"))
-    path = "/dev/shm/tsshim.%d.%s.%s.ledger" % (os.geteuid(), scope, group)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
-        fcntl.lockf(file, fcntl.LOCK_EX, 1)  # no gc of another test takes it away
-        result = tsrun("top", "-b", "-n", "1", "--group", group)
-        os.unlink(path)
-    expect(result, 0)
-    assert "  cannot be read: it is damaged" in result.stdout, result.stdout
+def test_a_group_that_is_damaged(group):
+    ledger = path(group, "ledger")
+    os.close(os.open(ledger, os.O_CREAT, 0o600))
+    with locked(ledger, 1, 0):  # no gc of another test takes it away
+        assert "  cannot be read: it is damaged" in expect(tsrun("top", "-b", "-n", "1", "--group", group), 0)
+        os.unlink(ledger)
 
 
-def test_wrong_usage(directory):
-    expect(tsrun("top", "--bacth"), 125,
-           "unknown option '--bacth' of tsrun top\nhint: did you mean '--batch'?")
-    for words, bad in ((["-n", "0"], "'--count' has a bad value '0'"),
+def test_wrong_usage():
+    for words, bad in ((["--bacth"], "unknown option '--bacth' of tsrun top\nhint: did you mean '--batch'?"),
+                       (["-n", "0"], "'--count' has a bad value '0'"),
                        (["-n", "1.5"], "'--count' has a bad value '1.5'"),
                        (["-nx"], "'--count' has a bad value 'x'"),
                        (["-n"], "option '--count' needs a value"),
@@ -231,108 +215,87 @@ class Terminal:
     def is_raw(self):
         return not termios.tcgetattr(self.slave)[3] & termios.ICANON
 
-    def given_back(self):
-        return termios.tcgetattr(self.slave) == self.before
+    def becomes(self, state):
+        """It tells this state, and the terminal is as it was."""
+        assert self.states.readline() == state + "\n"
+        assert termios.tcgetattr(self.slave) == self.before
 
-    def end(self):
-        """Close all; the exit status of the leader."""
-        status = self.leader.wait(timeout=GUARD)
+    def end(self, state="ended 0"):
+        """As becomes(), if it is to; and the leader ends well."""
+        if state:
+            self.becomes(state)
+        assert self.leader.wait(timeout=GUARD) == 0
         for fd in (self.master, self.slave, self.go):
             os.close(fd)
         self.states.close()
-        return status
 
 
-def test_terminal_and_q(directory):
-    group = new_group()
+def test_terminal_and_q(group):
     member = Member(group)
-    try:
-        top = Terminal("-d", "0.1", "--group", group)
-        top.read_until(ERASE_REST)
-        assert top.is_raw()
-        for _ in range(2):
-            lines = top.picture().split("\r\n")
-            assert all(line.endswith(ERASE_LINE) for line in lines[:-1]) and lines[-1] == ""
-        assert re.search(r"^ +%d " % member.pid, "\n".join(lines), re.M), lines
-        top.press(b"q")
-        assert top.states.readline() == "ended 0\n"
-        assert top.given_back()
-        assert top.end() == 0
-    finally:
-        member.end()
-        gc(group)
-
-
-def test_as_many_pictures_as_asked_for(directory):
-    top = Terminal("-n", "2", "-d", "0.1")
-    assert top.states.readline() == "ended 0\n"
-    assert top.given_back()
-    top.press(b"end\n")  # comes back from the terminal, behind all of the pictures
-    top.read_until("end")
-    assert top.seen.count("tsrun top  ") == 2, top.seen
+    top = Terminal("-d", "0.1", "--group", group)
+    top.read_until(ERASE_REST)
+    assert top.is_raw()
+    for _ in range(2):
+        lines = top.picture().split("\r\n")
+        assert all(line.endswith(ERASE_LINE) for line in lines[:-1]) and lines[-1] == ""
+    assert re.search(r"^ +%d " % member.pid, "\n".join(lines), re.M), lines
+    top.press(b"q")
     top.end()
 
 
-def test_other_keys_show_the_next_one_now(directory):
+def test_as_many_pictures_as_asked_for():
+    top = Terminal("-n", "2", "-d", "0.1")
+    top.becomes("ended 0")
+    top.press(b"end\n")  # comes back from the terminal, behind all of the pictures
+    top.read_until("end")
+    assert top.seen.count("tsrun top  ") == 2, top.seen
+    top.end(None)
+
+
+def test_other_keys_show_the_next_one_now():
     top = Terminal("-d", "3600")
     top.read_until("tsrun top  ")
     top.press(b" ")
     top.picture()
     top.press(b"Q")
-    assert top.states.readline() == "ended 0\n"
     top.end()
 
 
-def test_control_c_gives_the_terminal_back(directory):
+def test_control_c_gives_the_terminal_back():
     for key, number in ((b"\x03", signal.SIGINT), (b"\x1c", signal.SIGQUIT)):
         top = Terminal("-d", "3600")
         top.read_until("tsrun top  ")
         assert top.is_raw()
         top.press(key)
-        assert top.states.readline() == "ended %d\n" % -number
-        assert top.given_back()
-        top.end()
+        top.end("ended %d" % -number)
 
 
-def test_stopped_and_continued(directory):
+def test_stopped_and_continued():
     """While it is stopped the terminal is as it was; then the picture comes again."""
     top = Terminal("-d", "3600")
     top.read_until("tsrun top  ")
     top.read_until(ERASE_REST, top.read_until("tsrun top  "))
     top.press(b"\x1a")
-    assert top.states.readline() == "stopped %d\n" % signal.SIGTSTP
-    assert top.given_back()
+    top.becomes("stopped %d" % signal.SIGTSTP)
     seen = len(top.seen)
     os.write(top.go, b".")
     top.read_until("tsrun top  ", seen)
     assert top.is_raw()
     top.press(b"q")
-    assert top.states.readline() == "ended 0\n"
-    assert top.given_back()
     top.end()
 
 
-def test_a_small_terminal_is_not_overrun(directory):
-    group = new_group()
-    members = [Member(group) for _ in range(6)]
-    try:
-        top = Terminal("-d", "3600", "--group", group, rows=5, columns=40)
-        top.read_until("tsrun top  ")
-        end = top.read_until(ERASE_REST, top.read_until("tsrun top  "))
-        lines = top.seen[:end].split(HOME)[-1].split("\r\n")
-        assert len(lines) == 5, lines  # the last of which has no text
-        assert max(len(line.replace(ERASE_LINE, "")) for line in lines[:-1]) == 39, lines
-        top.resize(30, 60)  # which the terminal tells
-        lines = top.picture().split("\r\n")
-        assert len(lines) == 14, lines
-        top.press(b"q")
-        assert top.states.readline() == "ended 0\n"
-        top.end()
-    finally:
-        for member in members:
-            member.end()
-        gc(group)
-
-
-def test_nothing_is_left_behind(directory):
-    assert not [name for name in os.listdir("/dev/shm") if ".clitest-%d-" % os.getpid() in name]
+def test_a_small_terminal_is_not_overrun(group):
+    for _ in range(6):
+        Member(group)
+    top = Terminal("-d", "3600", "--group", group, rows=5, columns=40)
+    top.read_until("tsrun top  ")
+    end = top.read_until(ERASE_REST, top.read_until("tsrun top  "))
+    lines = top.seen[:end].split(HOME)[-1].split("\r\n")
+    assert len(lines) == 5, lines  # the last of which has no text
+    assert max(len(line.replace(ERASE_LINE, "")) for line in lines[:-1]) == 39, lines
+    top.resize(30, 60)  # which the terminal tells
+    lines = top.picture().split("\r\n")
+    assert len(lines) == 14, lines
+    top.press(b"q")
+    top.end()

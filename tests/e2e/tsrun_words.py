@@ -5,40 +5,12 @@ import fcntl
 import os
 import resource
 import shutil
-import struct
 import subprocess
 
 import support
-from tsrun_common import HAS_LIBELF, MEMBER, TSRUN, Skip, clean_environment, compile_c, expect, tsrun
-from tsrun_doctor import PYTHON, doctor, installation, limited, mounted, needs, says
-
-
-def test_options_before_a_sub_command(directory):
-    result = tsrun("--group", "g", "stats")
-    expect(result, 125, "options stand before the sub-command 'stats'\nhint: `tsrun stats ...`")
-    expect(tsrun("stats", "--group", "words-none"), 0)
-    expect(tsrun("--group", "g", "--", "true"), 0)
-
-
-def test_values_of_all_kinds(directory):
-    """What each kind wants, beside one that it takes."""
-    for option, bad, good, words in (
-            ("--stage-metadata", "long", "10", "a number of seconds from 0 to 86400"),
-            ("--keep", "soon", "10min", "a time up to 30d such as 90s, 10min or 2h"),
-            ("--ignore", "opt.lr", "lr,seed", "names with commas between them such as lr,seed, or off"),
-            ("--across", "node", "off", "nodes or off")):
-        expect(tsrun(option + "=" + bad, "--", "true"), 125, words)
-        expect(tsrun(option + "=" + good, "--", "true"), 0)
-
-
-def test_what_only_aligned_jobs_have(directory):
-    result = tsrun("--align-orders", "--", "true")
-    expect(result, 0, "orders are aligned for aligned jobs only, ignoring\nhint: add --align, or leave out")
-    expect(tsrun("--align", "--align-orders", "--", "true"), 0)
-    for words in ([], ["--align"], ["--cluster", directory]):
-        result = tsrun("--across", "nodes", *words, "--", "true")
-        expect(result, 0, "samples go to other nodes from aligned jobs of a cluster only, ignoring\nhint: add --align and")
-    expect(tsrun("--across", "nodes", "--align", "--cluster", directory, "--", "true"), 0)
+from tsrun_common import (MEMBER, PIDS, TSRUN, Skip, clean_environment, compile_c, expect, mounted, needs, needs_libelf,
+                          tsrun)
+from tsrun_doctor import PYTHON, doctor, installation, limited, preloaded, says
 
 
 def test_logs_without_a_home(directory):
@@ -52,9 +24,7 @@ def test_logs_without_a_home(directory):
 def test_proc_that_is_not_there(directory):
     prefix = mounted("mount -t tmpfs tmpfs /proc")
     for words in (["--", "true"], ["doctor"]):
-        done = subprocess.run([*prefix, TSRUN, *words], env=clean_environment(), text=True, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
-        expect(done, 125, "tsrun: cannot read /proc/self/exe: No such file or directory")
+        expect(tsrun(*words, prefix=prefix), 125, "tsrun: cannot read /proc/self/exe: No such file or directory")
     expect(tsrun("--", "true"), 0)
 
 
@@ -63,10 +33,8 @@ def test_shared_memory_that_is_not_there(directory):
     found = doctor(prefix=prefix, status=1)
     assert "mount -t tmpfs" in says(found["shm_type"], "fail", "/dev/shm cannot be opened: No such file")
     says(found["leftovers"], "n/a", "the shared memory cannot be listed: No such file")
-    for words in (["gc"], ["explain"]):
-        done = subprocess.run([*prefix, TSRUN, *words], env=clean_environment(), text=True, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
-        expect(done, 125, "tsrun: cannot list the shared memory: No such file or directory")
+    for word in ("gc", "explain"):
+        expect(tsrun(word, prefix=prefix), 125, "tsrun: cannot list the shared memory: No such file or directory")
     says(doctor()["shm_type"], "ok")
 
 
@@ -78,21 +46,19 @@ def test_shared_memory_that_cannot_be_written_to(directory):
     user = "setpriv --reuid 12345 --clear-groups --"
     for become, then, words in (("", "mount -o remount,ro /dev/shm", ("cannot open", "Read-only file system")),
                                 (user, "chmod 0555 /dev/shm", ("cannot remove", "Permission denied")), (user, "true", ())):
-        done = subprocess.run(["unshare", "--mount", "sh", "-ec", script % (become, MEMBER, then, become), "sh", TSRUN, "gc"],
-                              env=clean_environment(), text=True, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        done = tsrun("gc", prefix=["unshare", "--mount", "sh", "-ec", script % (become, MEMBER, then, become), "sh"])
         assert done.returncode == (125 if words else 0), (done.returncode, done.stdout, done.stderr)
         assert all(word in done.stderr for word in words), (words, done.stderr)
         assert ("tsrun: cannot" in done.stderr) == bool(words), done.stderr
 
 
 def test_libraries_that_are_none(directory):
-    if not HAS_LIBELF:
-        raise Skip("needs libelf")
+    needs_libelf()
     for name, harm, words in (
             ("object", lambda path: compile_c(directory, "object", "int object;", "-c") and shutil.copy(
                 os.path.join(directory, "object"), path), "it is no shared library"),
-            ("machine", other_machine, "it is made for another kind of machine than tsrun"),
+            ("machine", lambda path: support.overwrite(path, 18, b"\x7a\x7a"),  # e_machine
+             "it is made for another kind of machine than tsrun"),
             ("text", lambda path: open(path, "w").write("text" * 100), "it is no ELF file")):
         program, library = installation(os.path.join(directory, "of-" + name))
         harm(library)
@@ -100,12 +66,6 @@ def test_libraries_that_are_none(directory):
         assert says(found["library"], "fail", words) == "reinstall tsshim"
         expect(tsrun("--", "true", program=program), 125, "cannot use the library '%s': %s\nhint: reinstall" % (library, words))
     expect(tsrun("--", "true"), 0)
-
-
-def other_machine(path):
-    with open(path, "r+b") as file:
-        file.seek(18)  # e_machine
-        file.write(struct.pack("<H", 0x7a7a))
 
 
 def test_libraries_that_cannot_be_loaded(directory):
@@ -136,12 +96,8 @@ def test_paths_that_cannot_be_preloaded(directory):
 
 
 def test_programs_that_fail_with_the_library(directory):
-    program, library = installation(directory)
-    text = "#include <unistd.h>\n__attribute__((constructor)) static void f(void) { %s }"
-    for code, words in (("_exit(3);", "ends with 3: it says nothing"),
-                        ("if (write(2, \"no\\n\", 3)) _exit(4);", "ends with 4: no")):
-        compile_c(directory, "ends", text % code, "-shared", "-fPIC", "-o", library)
-        says(doctor(program=program, status=1)["preload"], "fail", words)
+    says(preloaded(directory, "_exit(3);"), "fail", "ends with 3: it says nothing")
+    says(preloaded(directory, "if (write(2, \"no\\n\", 3)) _exit(4);"), "fail", "ends with 4: no")
     says(doctor(env={"PATH": "/nowhere"})["preload"], "n/a", "not tried: there is no program true")
     check = doctor(preexec_fn=limited(resource.RLIMIT_NOFILE, 4), status=1)["preload"]
     says(check, "n/a", "could not be started: Too many open files")
@@ -156,8 +112,7 @@ def test_preloads_of_the_whole_machine(directory):
 
 
 def test_interpreters_that_are_no_python(directory):
-    if not HAS_LIBELF:
-        raise Skip("needs libelf")
+    needs_libelf()
     path = os.path.join(directory, "python3")
     shutil.copy(os.path.realpath(shutil.which("env")), path)
     check = doctor(path)["python"]
@@ -201,9 +156,8 @@ def test_what_process_one_has(directory):
 
 def test_a_node_and_a_container(directory):
     needs_the_node()
-    pids = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    needs(*pids)
-    hidden, inside = doctor(prefix=mounted("mount --bind /tmp /proc/1")), doctor(prefix=pids)
+    needs(*PIDS)
+    hidden, inside = doctor(prefix=mounted("mount --bind /tmp /proc/1")), doctor(prefix=PIDS)
     says(hidden["shm_shared"], "n/a", "whether others see this /dev/shm cannot be seen: /proc/1: ")
     says(hidden["namespaces"], "ok", "user and PID namespace are those of the node")
     says(inside["shm_shared"], "n/a", "cannot be seen from inside a PID namespace")
@@ -249,8 +203,7 @@ def in_memory_of_its_own(script, *words):
     needs("unshare", "--mount")
     script = ("mount -t tmpfs -o mode=1777 tmpfs /dev/shm; left() { echo | \"$@\" timeout 30 %s words photos die || true; }; "
               "exec 3>&2 2>/dev/null; left; cd /dev/shm; %s\nexec \"$@\" 2>&3 3>&-" % (MEMBER, script))
-    return subprocess.run(["unshare", "--mount", "sh", "-ec", script, "sh", TSRUN, *words], env=clean_environment(),
-                          text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    return tsrun(*words, prefix=["unshare", "--mount", "sh", "-ec", script, "sh"])
 
 
 def test_objects_that_are_not_what_they_are_named(directory):

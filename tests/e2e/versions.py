@@ -5,12 +5,12 @@ keeps apart and says why, both compute what they compute without us, and each te
 has made.  (Builds with one layout share: package_deb.py.)
 """
 
+import functools
 import os
 import re
 import shutil
-import subprocess
-import tempfile
 
+import pytest
 import support
 from support import Group, run, same_pictures
 
@@ -18,36 +18,29 @@ ROOT = os.path.dirname(os.path.dirname(support.HERE))
 OTHERS = "it was made by another version of tsshim"
 TOO_NEW = "shared memory was made by another version of tsshim"
 
-_built = []  # [directory]: the sources of the other one, and its build
-
 
 def define(path, name, value):
     """Let the macro @name be another one there."""
-    with open(path) as file:
-        text, count = re.subn(r"(?m)^#define %s\s.*$" % name, "#define %s %s" % (name, value), file.read())
+    text, count = re.subn(r"(?m)^#define %s\s.*$" % name, "#define %s %s" % (name, value), support.read(path))
     assert count == 1, (path, name)
     support.write(path, text)
 
 
+@functools.cache
 def other():
     """The path of another version's build, whose ledger is larger as well."""
-    if not _built:
-        place = tempfile.TemporaryDirectory()
-        sources = place.name + "/sources"
-        listed = subprocess.run(["git", "-C", ROOT, "ls-files"], stdout=subprocess.PIPE, text=True,
-                                check=True).stdout
-        for name in listed.splitlines():
-            if not name.startswith(("tests/", "bench/", "docs/plots")):
-                os.makedirs(os.path.dirname(os.path.join(sources, name)), exist_ok=True)
-                shutil.copy(os.path.join(ROOT, name), os.path.join(sources, name))
-        define(sources + "/leader/group/layout.h", "TS_ABI", "4000000000u")
-        define(sources + "/leader/group/ledger.h", "TS_LEDGER_BYTES", "106496u")
-        for command in (["meson", "setup", "-Dtests=disabled", sources + "/build", sources],
-                        ["ninja", "-C", sources + "/build"]):
-            done = run(command, dict(os.environ))
-            assert done.status == 0, (done.output[-1500:], done.errors[-1500:])
-        _built.append(place)
-    return _built[0].name + "/sources/build"
+    sources = support.lasting()
+    for name in run(["git", "-C", ROOT, "ls-files"]).output.splitlines():
+        if not name.startswith(("tests/", "bench/", "docs/plots")):
+            os.makedirs(os.path.dirname(os.path.join(sources, name)), exist_ok=True)
+            shutil.copy(os.path.join(ROOT, name), os.path.join(sources, name))
+    define(sources + "/leader/group/layout.h", "TS_ABI", "4000000000u")
+    define(sources + "/leader/group/ledger.h", "TS_LEDGER_BYTES", "106496u")
+    for command in (["meson", "setup", "-Dtests=disabled", sources + "/build", sources],
+                    ["ninja", "-C", sources + "/build"]):
+        done = run(command, dict(os.environ))
+        assert done.status == 0, (done.output[-1500:], done.errors[-1500:])
+    return sources + "/build"
 
 
 def job(build, group, *options):
@@ -67,8 +60,11 @@ def says(outcome):
     return outcome
 
 
-def beside(first, second):
+@support.whole
+@pytest.mark.parametrize("which", ["older", "newer"])
+def test_one_of_another_version_beside(which):
     """@first has made the group and keeps it; @second comes, twice, and then cleans up."""
+    first, second = [support.BUILD, other()][::1 if which == "older" else -1]
     plain = run([support.victim("decode"), *support.pictures("s_baseline")])
     with Group() as group:
         same_pictures(plain, says(job(first, group, "--keep", "1h")), "the first")
@@ -86,13 +82,3 @@ def beside(first, second):
         assert group.leftovers() + group.leftovers("ledger") == made
         run([tsrun(second), "gc", "--group", group.name])
         assert group.leftovers() + group.leftovers("ledger") == []
-
-
-@support.whole
-def test_an_older_one_first():
-    beside(support.BUILD, other())
-
-
-@support.whole
-def test_a_newer_one_first():
-    beside(other(), support.BUILD)

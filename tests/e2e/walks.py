@@ -15,9 +15,8 @@ import zipfile
 import numpy
 import support
 
-PACKAGE = os.path.join(support.HERE, "..", "..", "hooks", "torch", "python")
+PACKAGE = support.search("hooks", "torch", "python")
 JOB = os.path.join(support.HERE, "walks_job.py")
-sys.path.insert(0, PACKAGE)
 from tsshim_torch import clock  # noqa: E402
 from tsshim_torch.fingerprint import classes, datasets, environment, library, walk  # noqa: E402
 
@@ -216,24 +215,23 @@ def named(place, *command):
     return outcome.output.split()
 
 
-def test_an_edited_library_gives_another_name():
+def test_an_edited_library_gives_another_name(directory):
     """Wherever it lies; the same one at another path gives the same name."""
     edited = LIBRARY.replace("2 *", "3 *")
-    with tempfile.TemporaryDirectory() as work:
-        for kind in ("path", "target"):
-            for place, text in (("a", LIBRARY), ("b", LIBRARY), ("c", edited)):
-                tree("%s/%s-%s" % (work, kind, place), text=text)
-            if kind == "target":
-                for place in "abc":
-                    write("%s/target-%s/toolkit-1.0.dist-info/RECORD" % (work, place),
-                          listing("toolkit"))
-            names = [named("%s/%s-%s" % (work, kind, place)) for place in "abc"]
-            assert [is_a for is_a, _ in names] == [str(kind == "target")] * 3, (kind, names)
-            assert names[0] == names[1] and names[0][1] != names[2][1], (kind, names)
+    for kind in ("path", "target"):
         for place, text in (("a", LIBRARY), ("b", LIBRARY), ("c", edited)):
-            archived("%s/%s.zip" % (work, place), "toolkit", text)
-        names = [named("%s/%s.zip" % (work, place)) for place in "abc"]
-        assert names[0] == names[1] and names[0][1] != names[2][1], names
+            tree("%s/%s-%s" % (directory, kind, place), text=text)
+        if kind == "target":
+            for place in "abc":
+                write("%s/target-%s/toolkit-1.0.dist-info/RECORD" % (directory, place),
+                      listing("toolkit"))
+        names = [named("%s/%s-%s" % (directory, kind, place)) for place in "abc"]
+        assert [is_a for is_a, _ in names] == [str(kind == "target")] * 3, (kind, names)
+        assert names[0] == names[1] and names[0][1] != names[2][1], (kind, names)
+    for place, text in (("a", LIBRARY), ("b", LIBRARY), ("c", edited)):
+        archived("%s/%s.zip" % (directory, place), "toolkit", text)
+    names = [named("%s/%s.zip" % (directory, place)) for place in "abc"]
+    assert names[0] == names[1] and names[0][1] != names[2][1], names
 
 
 def test_where_the_program_comes_from_makes_no_difference(directory):

@@ -7,7 +7,6 @@ that function, which is said once (docs/rooms/torch.md).
 import glob
 import json
 import os
-import tempfile
 
 import support
 from support import HERE, Group, run
@@ -65,10 +64,7 @@ def test_errors_of_ours_in_free_order():
 
 def test_all_is_in_use_with_each_torch():
     """Where a release has renamed something, ours stands aside without a word."""
-    pypi = os.environ.get("TSSHIM_TEST_PYPI_PYTHON", "")
-    if not os.path.exists(pypi):
-        raise support.Skip("pypi", "torch from PyPI is not installed (scripts/deps pypi)")
-    for python in support.PYTHON, pypi:
+    for python in support.PYTHON, support.pypi_python():
         with Group(TSSHIM_ALIGN="7") as group:
             done = run([python, JOB], group.environment())
         assert done.status == 0, done.errors
@@ -116,19 +112,16 @@ def test_releases_that_lack_the_names_that_we_know_them_by():
 
 
 @support.whole
-def test_torchs_warnings_name_the_line_that_they_name_without_us():
-    python = os.environ.get("TSSHIM_TEST_PYPI_PYTHON", "")
-    if not os.path.exists(python):
-        raise support.Skip("pypi", "torch from PyPI is not installed (scripts/deps pypi)")
+def test_torchs_warnings_name_the_line_that_they_name_without_us(directory):
+    python = support.pypi_python()
     plain = run([python, WARNINGS], support.plain_environment())
     assert plain.status == 0, plain.errors
     places = json.loads(plain.output)
     assert any(os.path.basename(WARNINGS) == name for name, _, _ in places), places
-    with tempfile.TemporaryDirectory() as path:
-        for settings in ({}, {"TSSHIM_ALIGN": "7", "TSSHIM_ORDER": "free", "TSSHIM_RECORD": path + "/given"}):
-            with Group(**settings) as group:
-                done = run([python, WARNINGS], group.environment())
-            assert done.status == 0, done.errors
-            assert json.loads(done.output) == places, (settings, done.output)
-            for text, times in NOTES.items():
-                assert done.errors.count(text) == (times if settings else 0), (text, settings, done.errors)
+    for settings in ({}, {"TSSHIM_ALIGN": "7", "TSSHIM_ORDER": "free", "TSSHIM_RECORD": directory + "/given"}):
+        with Group(**settings) as group:
+            done = run([python, WARNINGS], group.environment())
+        assert done.status == 0, done.errors
+        assert json.loads(done.output) == places, (settings, done.output)
+        for text, times in NOTES.items():
+            assert done.errors.count(text) == (times if settings else 0), (text, settings, done.errors)
