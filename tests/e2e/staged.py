@@ -116,8 +116,7 @@ def prepare(root):
 
 @pytest.mark.parametrize("recipe, settings", [
     (recipe, {}) for recipe in """ranges clones pipes systems handles names changes advice syncs watches maps
-    controls ioctls directories programs extended holes reads""".split()] + [
-    (recipe, KNOWN) for recipe in ("changes", "syncs", "controls", "ioctls", "extended")])
+    controls ioctls directories programs extended holes reads""".split()] + [("extended", KNOWN)])
 def test_recipes_of_staged_calls_child(recipe, settings):
     """
     Every call that takes a descriptor and depends on what file that is (docs/rooms/files.md has the
