@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What runs because of LD_PRELOAD, before and after the program's own code. */
-#include "hooks/cuda/reach/start.h"
+#include "hooks/cuda/reach.h"
 #include "hooks/file/known.h"
 #include "hooks/file/staged.h"
 #include "hooks/torch/start.h"

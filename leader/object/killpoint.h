@@ -149,7 +149,7 @@
 	X(loader_written) \
 	X(loader_detail)
 
-/* Those of one copy to a GPU, hooks/cuda/copy/share.c; tests/e2e/copies_jobs.py. */
+/* Those of one copy to a GPU, hooks/cuda/sharing.c; tests/e2e/copies_jobs.py. */
 #define TS_COPY_KILLPOINTS(X) \
 	X(copy_leased) \
 	X(copy_served) \

@@ -23,12 +23,12 @@ import tempfile
 LIMIT = 4096
 # A program's first thread, before main(): the constructors and what ends it.
 FIRST_LIMIT = 8192
-FIRST = {"hooks/init.c:begin", "hooks/file/next.c:find_at_start", "hooks/cuda/reach/dlsym.c:find_at_start"}
+FIRST = {"hooks/init.c:begin", "hooks/file/next.c:find_at_start", "hooks/cuda/reach.c:find_at_start"}
 # On stacks of our own, or in programs of our own.
 OWN = {
     "shim/helper.c:become_helper",
     "shim/helper.c:run_middle",
-    "hooks/cuda/gpu/service.c:run",
+    "hooks/cuda/service.c:run",
     "ts_stager_main",
 }
 # What a stub in assembly has on the stack when it calls, above the return address.
@@ -56,9 +56,9 @@ BY_FILE = "see GIVEN"
 
 # Calls through pointers: the file, what its line says, and where they lead.  First one counts.
 POINTERS = [
-    ("hooks/cuda/copy/request.c", r"part->bring\(", ["hooks/cuda/copy/batch.c:bring_one"]),
-    ("hooks/cuda/gpu/bell.c", r"search\.create\(", ["pthread_create"]),
-    ("hooks/cuda/library.c", r"pin->open\(", ["dlopen"]),
+    ("hooks/cuda/copy.c", r"part->bring\(", ["hooks/cuda/batch.c:bring_one"]),
+    ("hooks/cuda/gpu.c", r"search\.create\(", ["pthread_create"]),
+    ("hooks/cuda/cuda_driver.c", r"pin->open\(", ["dlopen"]),
     ("hooks/cuda/", r"", HOST),
     ("hooks/file/", r"", HOST),
     ("hooks/jpeg/stream.c", r"&finder\)\(", ["ts_decoder_stream"]),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hooks/cuda/abi.h against a real cuda.h; compiled only (tests/e2e/cuda_header.py), as programs
- * include it, and with __CUDA_API_VERSION_INTERNAL: then it declares every symbol of the driver
- * under its own name, from 13.0 on with both versions of the batch.
+ * hooks/cuda/cuda_driver.h against a real cuda.h; compiled only (tests/e2e/cuda_header.py), as
+ * programs include it, and with __CUDA_API_VERSION_INTERNAL: then it declares every symbol of
+ * the driver under its own name, from 13.0 on with both versions of the batch.
  */
-#include "hooks/cuda/abi.h"
+#include "hooks/cuda/cuda_driver.h"
 
 #include <cuda.h>
 #include <stddef.h>
@@ -75,12 +75,8 @@ SAME(TS_CU_LOCATION_NONE, CU_MEM_LOCATION_TYPE_INVALID);
 
 #ifdef __CUDA_API_VERSION_INTERNAL
 
-#define CALL_htod(symbol)        CALL(symbol, at, any, bytes)
-#define CALL_htod_async(symbol)  CALL(symbol, at, any, bytes, any)
-#define CALL_any(symbol)         CALL(symbol, at, at, bytes)
-#define CALL_any_async(symbol)   CALL(symbol, at, at, bytes, any)
-#define CALL_dtoh(symbol)        CALL(symbol, any, at, bytes)
-#define CALL_dtoh_async(symbol)  CALL(symbol, any, at, bytes, any)
+#define CALL_copy(symbol)        CALL(symbol, 0, 0, bytes) /* addresses, or pointers */
+#define CALL_copy_async(symbol)  CALL(symbol, 0, 0, bytes, any)
 #define CALL_batch(symbol)       CALL(symbol, to, to, sizes, bytes, any, sizes, bytes, sizes, any)
 #define CALL_batch_v2(symbol)    CALL(symbol, to, to, sizes, bytes, any, sizes, bytes, any)
 #define CALL_alloc(symbol)       CALL(symbol, to, bytes)

@@ -40,8 +40,8 @@ ELSEWHERE = {"cuMemHostRegister_v2", "cuMemHostUnregister", "cuStreamCreate",
 
 
 def calls():
-    """All that we call: what hooks/cuda/abi.h says, and what we stand in front of and use."""
-    with open(os.path.join(HERE, "..", "..", "hooks", "cuda", "abi.h"), encoding="utf-8") as file:
+    """All that we call: what hooks/cuda/cuda_driver.h says, and what we stand in front of and use."""
+    with open(os.path.join(HERE, "..", "..", "hooks", "cuda", "cuda_driver.h"), encoding="utf-8") as file:
         used = re.search(r"#define TS_CUDA_USED\(X\)(.*?)\n\n", file.read(), re.S).group(1)
     found = set(re.findall(r"X\((cu\w+),", used)) - ELSEWHERE
     assert len(found) > 25, found

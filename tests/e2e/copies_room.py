@@ -10,7 +10,7 @@ from copies_common import Gpu, batches_of, counters_of, state_of, until
 from support import finish
 
 GUARD = 30  # seconds; how soon memory is there bench/gates/gate_cuda.py measures
-WAITS = .5  # seconds that a program waits for a ring's memory (LEAVE_NS, hooks/cuda/gpu/gpu.c)
+WAITS = .5  # seconds that a program waits for a ring's memory (LEAVE_NS, hooks/cuda/gpu.c)
 
 # Calls that allocate, as tests/cuda/jobs.c has them.
 ALLOCATIONS = ("cuMemAlloc_v2", "cuMemAllocPitch_v2", "cuMemAllocAsync", "cuMemAllocAsync_ptsz",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What hooks/cuda/abi.h says of the driver is what each cuda.h says that is found here."""
+"""What hooks/cuda/cuda_driver.h says of the driver is what each cuda.h says that is found here."""
 
 import glob
 import os
@@ -12,7 +12,7 @@ from support import HERE, Skip
 
 ROOT = os.path.dirname(os.path.dirname(HERE))
 CHECK = os.path.join(ROOT, "tests", "cuda", "check_abi.c")
-ABI = os.path.join("hooks", "cuda", "abi.h")
+ABI = os.path.join("hooks", "cuda", "cuda_driver.h")
 NAMED = "-D__CUDA_API_VERSION_INTERNAL"  # every symbol under its own name
 
 # Where those look who install CUDA, and what comes with the wheels of torch.

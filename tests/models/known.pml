@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is known of one buffer in pinned memory, as hooks/cuda/gpu/known.h describes it, for Spin.
+ * What is known of one buffer in pinned memory, as hooks/cuda/places.h describes it, for Spin.
  *
  * The pool takes the buffer, into which a worker has put the next batch, lets writes to it be
  * noticed, names it, and gives it to the program.  The program writes to it, copies it, has the

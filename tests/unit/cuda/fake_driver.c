@@ -2,9 +2,6 @@
 /* A driver and a service for the unit tests; see fake_driver.h. */
 #include "fake_driver.h"
 
-#include "hooks/cuda/gpu/bell.h"
-#include "hooks/cuda/library.h"
-
 struct fake_driver fake_driver;
 struct ts_cuda ts_cuda;
 struct ts_gpu ts_gpus[TS_GPUS];
@@ -64,6 +61,27 @@ static ts_cu_result host_unregister(void *address)
 	return TS_CU_SUCCESS;
 }
 
+static ts_cu_result copy_sync TS_CU_TAKES_copy
+{
+	fake_driver.copies++;
+	return fake_driver.copy;
+}
+
+static ts_cu_result copy_async TS_CU_TAKES_copy_async
+{
+	return copy_sync(to, from, bytes);
+}
+
+struct ts_copy fake_copy(ts_cu_pointer to, ts_cu_pointer from, size_t bytes, bool async)
+{
+	struct ts_copy copy = {.to = to, .from = from, .bytes = bytes, .async = async};
+	if (async)
+		copy.real.copy_async = copy_async;
+	else
+		copy.real.copy = copy_sync;
+	return copy;
+}
+
 void fake_driver_init(void)
 {
 	fake_driver = (struct fake_driver){.complete = true, .as_good = 1};
@@ -82,12 +100,6 @@ void fake_driver_init(void)
 }
 
 /* ---- what is elsewhere in hooks/cuda ---------------------------------------------------- */
-
-ts_cu_result ts_copy_real(const struct ts_copy *copy)
-{
-	fake_driver.copies++;
-	return fake_driver.copy;
-}
 
 void ts_service_wake(void)
 {

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * As much of a driver and of the service as hooks/cuda/gpu/pinned*.c call, in this process:
- * events complete when a test says so, and every call can be made to fail.
+ * As much of a driver and of the service as hooks/cuda/pinned.c and copy.c call, in this
+ * process: events complete when a test says so, and every call can be made to fail.
  */
 #ifndef TS_TESTS_UNIT_CUDA_FAKE_DRIVER_H
 #define TS_TESTS_UNIT_CUDA_FAKE_DRIVER_H
 
-#include "hooks/cuda/copy/bring.h"
-#include "hooks/cuda/gpu/gpu.h"
-#include "hooks/cuda/gpu/pinned.h"
-#include "hooks/cuda/gpu/pinned_serve.h"
-#include "hooks/cuda/gpu/places.h"
+#include "hooks/cuda/copy.h"
+#include "hooks/cuda/pinned.h"
 
 struct fake_driver {
 	bool complete;          /* what was recorded has completed */
@@ -28,5 +25,8 @@ extern struct fake_driver fake_driver;
 
 /** A driver that does everything at once, and a GPU 0 whose service is this process. */
 void fake_driver_init(void);
+
+/** A copy that this driver makes. */
+struct ts_copy fake_copy(ts_cu_pointer to, ts_cu_pointer from, size_t bytes, bool async);
 
 #endif

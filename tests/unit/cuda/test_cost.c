@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* When looking for a copy pays, by what was measured. */
 #include "../clock.h"
-#include "hooks/cuda/gpu/cost.h"
+#include "hooks/cuda/cost.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
-#include "hooks/cuda/gpu/sizes.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>

@@ -2,7 +2,6 @@
 /* What is known of a buffer in pinned memory, and when it is not any more. */
 #include "fake_driver.h"
 
-#include "hooks/cuda/gpu/known.h"
 #include "shim/identity.h"
 
 #include <criterion/criterion.h>
@@ -58,8 +57,7 @@ TestSuite(known, .init = init);
 
 static struct ts_copy copy_of(size_t from, size_t bytes)
 {
-	return (struct ts_copy){
-		.to = 0x1000, .from = (uintptr_t)memory + from, .bytes = bytes, .async = true};
+	return fake_copy(0x1000, (uintptr_t)memory + from, bytes, true);
 }
 
 /* Whether what a copy of these bytes brings is known, and what was said of it. */
@@ -158,11 +156,8 @@ Test(known, the_next_batch_is_another_one)
 
 Test(known, a_copy_from_the_GPU_takes_its_name)
 {
-	struct ts_copy back = {.to = (uintptr_t)memory + 1000,
-		.from = 0x1000,
-		.bytes = 4,
-		.async = true,
-		.back = true};
+	struct ts_copy back = fake_copy((uintptr_t)memory + 1000, 0x1000, 4, true);
+	back.back = true;
 	cr_assert(is_all_known());
 	(void)ts_bring_followed(&back, false);
 	cr_expect(not(is_all_known()));

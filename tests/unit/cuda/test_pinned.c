@@ -57,8 +57,7 @@ static int make_ready(void)
 
 static struct ts_copy copy_of(void *from, size_t bytes, bool async)
 {
-	return (struct ts_copy){
-		.to = 0x1000, .from = (uintptr_t)from, .bytes = bytes, .async = async};
+	return fake_copy(0x1000, (uintptr_t)from, bytes, async);
 }
 
 /* A place that was taken and from which one copy with a stream was made. */

@@ -3,7 +3,7 @@
 
 Torch's pinning thread copies each batch into pinned memory.  Where a batch lies in a buffer of
 the pool, and the buffer is pinned a second time in this process (its twin;
-hooks/cuda/gpu/pinned.h), the thread delivers that in the place of the copy.  Only under --copies
+hooks/cuda/pinned.h), the thread delivers that in the place of the copy.  Only under --copies
 auto, and only where nobody can tell them apart: a copy is nobody else's, so nobody else may have
 the buffer.
 
@@ -21,7 +21,7 @@ import threading
 from .. import guard_importlib_bootstrap as guard
 from . import buffers
 
-MIN_BYTES = 256 << 10  # hooks/cuda/gpu/sizes.h, TS_COPY_BYTES_MIN
+MIN_BYTES = 256 << 10  # hooks/cuda/cost.h, TS_COPY_BYTES_MIN
 MOST_ITEMS = 10000     # of a batch that are looked at
 # What a batch may consist of besides plain containers and tensors.
 _LEAVES = frozenset([str, bytes, int, float, bool, complex, type(None)])
@@ -71,7 +71,7 @@ def _holders_tell():
 
 
 class Twin:
-    """A place of hooks/cuda/gpu/pinned.h, for one buffer."""
+    """A place of hooks/cuda/pinned.h, for one buffer."""
 
     def __init__(self, number, nbytes):
         self.number = number
