@@ -2,7 +2,7 @@
 /* Counting over processes; see counters.h. */
 #include "counters.h"
 
-#include "settings.h"
+#include "fake_settings.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>

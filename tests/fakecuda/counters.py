@@ -27,7 +27,7 @@ class Driver:
     """The environment of processes that use one machine of the stand-in, and its counters."""
 
     def __init__(self, directory=None, **settings):
-        """@directory: of the libcuda.so.1; settings as in settings.h, in small letters."""
+        """@directory: of the libcuda.so.1; settings as in fake_settings.h, in small letters."""
         build = os.environ["TSSHIM_TEST_BUILD"]
         self.directory = directory or os.path.join(build, "tests", "fakecuda")
         fd, self.path = tempfile.mkstemp(prefix="fakecuda.")

@@ -4,12 +4,12 @@
  * nothing; it moves bytes with the ordering, the errors and the lifetimes of the real driver.
  * What it shows holds for itself; whether a GPU does the same, only a GPU can say.
  *
- * To use it, put the directory of its libcuda.so.1 into LD_LIBRARY_PATH; settings.h says what
+ * To use it, put the directory of its libcuda.so.1 into LD_LIBRARY_PATH; fake_settings.h says what
  * it can be told, counters.h (and counters.py) what it counts, functions.h what it has, and
  * cuda_abi.h, with the two checks, whose interface that is.  From the call to the bytes:
  *
- *	exports -> init (enter) -> copy -> capture, or stream
- *	                           memory, host, ipc, context, device, resolve, clock
+ *	entry -> fake_copy -> capture, or fake_stream
+ *	                      memory, ipc, context, fake_clock
  *
  * One lock covers all state.  fake_enter takes it, so every do_ function of what needs cuInit
  * has it.  It is not held while bytes are moved or a host function runs; what these use is
@@ -24,7 +24,7 @@
 #include "counters.h"
 #include "cuda_abi.h"
 #include "functions.h"
-#include "settings.h"
+#include "fake_settings.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -206,7 +206,7 @@ struct fake_op {
 
 extern pthread_mutex_t fake_lock;
 
-/* init.c */
+/* entry.c */
 
 /** First in every exported function. False: return *ret_error instead.  True: what needs
  * cuInit has the lock, until fake_leave().  Any thread. */
@@ -220,13 +220,11 @@ bool fake_is_ending_locked(void);
 /** Field 22 of /proc/PID/stat, or 0 without such a process. */
 uint64_t fake_start_of(pid_t pid);
 
-/* device.c */
+/* context.c */
 
 bool fake_device_is_valid(CUdevice device);
 /** The 16 bytes that tell GPUs, and GPU instances, apart over processes. */
 void fake_uuid_of(int physical, CUuuid *ret_uuid);
-
-/* context.c */
 
 /** The current context, alive and unbroken. */
 CUresult fake_current_locked(CUcontext *ret_context);
@@ -265,7 +263,7 @@ bool fake_memory_is_export(const struct fake_shared *shared, uint64_t id, uint32
 /** Bytes that end with a page border. */
 size_t fake_page_round(size_t bytes);
 
-/* stream.c */
+/* fake_stream.c */
 
 /** A stream by its handle, 1 and 2 being the current context's default streams. */
 CUresult fake_stream_find_locked(CUstream handle, CUstream *ret_stream);
@@ -303,7 +301,7 @@ CUresult fake_capture_break_by_event_locked(CUevent event);
 /** Put any operation into a stream, or into its capture; takes it over. */
 CUresult fake_submit_locked(CUstream stream, struct fake_op *op);
 
-/* copy.c */
+/* fake_copy.c */
 
 /** Memory that the device cannot reach: its bytes go through the driver's own. */
 bool fake_is_pageable(const struct fake_side *side);
@@ -322,7 +320,7 @@ void fake_op_after(struct fake_op *op, struct fake_point point);
 void fake_op_run(struct fake_op *op, CUstream stream);
 void fake_op_free_locked(struct fake_op *op);
 
-/* clock.c */
+/* fake_clock.c */
 
 int64_t fake_now_ns(void);
 /** A thread of the program takes so long in a call.  Gives up the lock meanwhile. */

@@ -47,7 +47,7 @@
 	X(HOST_PAGE_TABLES,      0,   0, 1,                 "1: it reads pageable memory itself") \
 	X(PAGEABLE_LATE,         0,   0, 1,                 "1: it reaches it, and calls read it late") \
 	X(BATCHES_LATE,          0,   0, 1,                 "1: batches read as late as they may") \
-	X(RESOLVE_THROUGH_SELF,  0,   0, 2,                 "1, 2: see init.c")
+	X(RESOLVE_THROUGH_SELF,  0,   0, 2,                 "1, 2: see entry.c")
 /* clang-format on */
 
 /* Times are those of one operation: no engine is shared between streams or processes, so
@@ -55,7 +55,7 @@
  * one link, in the order in which they come to it, also those of other processes that count
  * into one file and to other devices.
  *
- * With VIRTUAL_CLOCK no operation takes time of the machine: clock.c says when time passes, and
+ * With VIRTUAL_CLOCK no operation takes time of the machine: fake_clock.c says when time passes, and
  * the counter clock_us how much has.  For one process, as each has a clock of its own.
  *
  * A call that copies from pageable memory returns when it has taken the bytes along; with more

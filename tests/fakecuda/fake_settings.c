@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The environment of the stand-in; see settings.h. */
-#include "settings.h"
+/* The environment of the stand-in; see fake_settings.h. */
+#include "fake_settings.h"
 
 #include <errno.h>
 #include <stdarg.h>
