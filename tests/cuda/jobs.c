@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jobs DATA SCHEDULE STEPS [WORD=NUMBER...]: a job of job.h that brings STEPS batches.
+ * jobs DATA SCHEDULE STEPS [WORD=NUMBER...]: a job of gpu_job.h that brings STEPS batches.
  *
  *   bytes=N       size of a batch (1 MiB); sizes=N many different ones around it (3)
  *   skip=N        begin with batch N (0)
@@ -27,98 +27,102 @@
  *   grow=N        bring so many bytes four times in the middle
  *   leave=1|2|3   give the primary context back in the middle
  */
-#include "job.h"
+#include "gpu_job.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static struct job job = {.bytes = (size_t)1 << 20, .sizes = 3};
-static unsigned leave, allocate, layers = 1, late, calm;
-static size_t parameters, grow;
-static uint64_t skip;
-static int gate = -1, ready = -1, until = -1, fill = -1, first = -1, stay = -1, held = -1,
-	   then = -1;
+/* The words, and what they are where none is given. */
+#define WORDS(X)          \
+	X(bytes, 1 << 20) \
+	X(sizes, 3)       \
+	X(skip, 0)        \
+	X(pause, 0)       \
+	X(pace, 0)        \
+	X(calls, 0)       \
+	X(parts, 0)       \
+	X(distinct, 0)    \
+	X(fills, 0)       \
+	X(busy, 0)        \
+	X(blind, 0)       \
+	X(calm, 0)        \
+	X(gate, -1)       \
+	X(ready, -1)      \
+	X(until, -1)      \
+	X(first, -1)      \
+	X(stay, -1)       \
+	X(held, -1)       \
+	X(fill, -1)       \
+	X(then, -1)       \
+	X(allocate, 0)    \
+	X(parameters, 0)  \
+	X(layers, 1)      \
+	X(late, 0)        \
+	X(grow, 0)        \
+	X(leave, 0)
+
+static struct {
+#define X(name, otherwise) long name;
+	WORDS(X)
+#undef X
+} given = {
+#define X(name, otherwise) .name = otherwise,
+	WORDS(X)
+#undef X
+};
+
+static struct job job;
 
 static int set(const char *word)
 {
-	unsigned long long value = strtoull(strchr(word, '=') + 1, NULL, 10);
-	if (strncmp(word, "bytes=", 6) == 0)
-		job.bytes = (size_t)value;
-	else if (strncmp(word, "sizes=", 6) == 0)
-		job.sizes = (unsigned)value;
-	else if (strncmp(word, "skip=", 5) == 0)
-		skip = value;
-	else if (strncmp(word, "pause=", 6) == 0)
-		job.pause_us = (unsigned)value;
-	else if (strncmp(word, "pace=", 5) == 0)
-		job.pace_us = (unsigned)value;
-	else if (strncmp(word, "calls=", 6) == 0)
-		job.calls = (unsigned)value;
-	else if (strncmp(word, "parts=", 6) == 0)
-		job.parts = (unsigned)value;
-	else if (strncmp(word, "distinct=", 9) == 0)
-		job.distinct = (unsigned)value;
-	else if (strncmp(word, "fills=", 6) == 0)
-		job.fills = (unsigned)value;
-	else if (strncmp(word, "busy=", 5) == 0)
-		job.busy_us = (unsigned)value;
-	else if (strncmp(word, "blind=", 6) == 0)
-		job.blind = (unsigned)value;
-	else if (strncmp(word, "calm=", 5) == 0)
-		calm = (unsigned)value;
-	else if (strncmp(word, "gate=", 5) == 0)
-		gate = (int)value;
-	else if (strncmp(word, "ready=", 6) == 0)
-		ready = (int)value;
-	else if (strncmp(word, "until=", 6) == 0)
-		until = (int)value;
-	else if (strncmp(word, "first=", 6) == 0)
-		first = (int)value;
-	else if (strncmp(word, "stay=", 5) == 0)
-		stay = (int)value;
-	else if (strncmp(word, "held=", 5) == 0)
-		held = (int)value;
-	else if (strncmp(word, "fill=", 5) == 0)
-		fill = (int)value;
-	else if (strncmp(word, "then=", 5) == 0)
-		then = (int)value;
-	else if (strncmp(word, "allocate=", 9) == 0)
-		allocate = (unsigned)value;
-	else if (strncmp(word, "parameters=", 11) == 0)
-		parameters = (size_t)value;
-	else if (strncmp(word, "layers=", 7) == 0)
-		layers = (unsigned)value;
-	else if (strncmp(word, "late=", 5) == 0)
-		late = (unsigned)value;
-	else if (strncmp(word, "grow=", 5) == 0)
-		grow = (size_t)value;
-	else if (strncmp(word, "leave=", 6) == 0)
-		leave = (unsigned)value;
-	else
-		return -1;
-	return 0;
+	const char *equals = strchr(word, '=');
+	size_t length = equals ? (size_t)(equals - word) : 0;
+#define X(name, otherwise)                                                  \
+	if (length == strlen(#name) && strncmp(word, #name, length) == 0) { \
+		given.name = strtol(equals + 1, NULL, 10);                  \
+		return 0;                                                   \
+	}
+	WORDS(X)
+#undef X
+	return -1;
+}
+
+static void make_job(char **words)
+{
+	job = (struct job){.data = strtoull(words[0], NULL, 10),
+		.schedule = strtoull(words[1], NULL, 10),
+		.bytes = (size_t)given.bytes,
+		.sizes = (unsigned)given.sizes,
+		.pause_us = (unsigned)given.pause,
+		.pace_us = (unsigned)given.pace,
+		.calls = (unsigned)given.calls,
+		.parts = (unsigned)given.parts,
+		.distinct = (unsigned)given.distinct,
+		.fills = (unsigned)given.fills,
+		.busy_us = (unsigned)given.busy,
+		.blind = (unsigned)given.blind};
 }
 
 /* Say so on one pipe, and wait until another one has ended. */
-static void wait_for(int end, int say)
+static void wait_for(long end, long say)
 {
 	char byte = 0;
-	if (say >= 0 && (write(say, &byte, 1) != 1 || close(say) != 0))
+	if (say >= 0 && (write((int)say, &byte, 1) != 1 || close((int)say) != 0))
 		_exit(2);
-	while (end >= 0 && read(end, &byte, 1) > 0)
+	while (end >= 0 && read((int)end, &byte, 1) > 0)
 		;
 }
 
 static void fill_memory(uint64_t steps)
 {
 	uint64_t longest_ns;
-	wait_for(fill, -1);
-	unsigned room = job_fill(allocate, &longest_ns);
+	wait_for(given.fill, -1);
+	unsigned room = job_fill((unsigned)given.allocate, &longest_ns);
 	printf("room: %u MiB\n~allocation %llu us\n", room,
 		(unsigned long long)(longest_ns / 1000));
-	(void)job_bring_until(&job, skip + steps, steps, then);
+	(void)job_bring_until(&job, (uint64_t)given.skip + steps, steps, (int)given.then);
 	job_look();
 }
 
@@ -126,35 +130,37 @@ int main(int argc, char **argv)
 {
 	if (argc < 4)
 		return 2;
-	job.data = strtoull(argv[1], NULL, 10);
-	job.schedule = strtoull(argv[2], NULL, 10);
 	uint64_t steps = strtoull(argv[3], NULL, 10);
 	for (int i = 4; i < argc; i++)
 		if (set(argv[i]) != 0)
 			return 2;
+	make_job(argv + 1);
 	if (job.sizes < 1 || job.sizes > JOB_SIZES || job.calls > 3 || job.parts > JOB_PARTS ||
-		allocate >= JOB_ALLOCATIONS)
+		given.allocate >= JOB_ALLOCATIONS)
 		return 2;
-	uint64_t half = leave || grow || first >= 0 || stay >= 0 ? steps / 2 : 0;
+	uint64_t half = given.leave || given.grow || given.first >= 0 || given.stay >= 0
+				? steps / 2
+				: 0;
+	uint64_t at = (uint64_t)given.skip;
 	job_start(&job);
-	for (unsigned i = 0; parameters && i < layers; i++)
-		job_bring_parameters(parameters, i);
-	wait_for(gate, ready); /* all jobs are there before one of them begins */
-	(void)usleep(late);
-	half = job_bring_until(&job, skip, half, first);
-	wait_for(stay, held);
-	if (leave)
-		job_leave(&job, leave);
-	for (unsigned i = 0; grow && i < 4; i++)
-		job_bring_parameters(grow, i);
+	for (unsigned i = 0; given.parameters && i < (unsigned)given.layers; i++)
+		job_bring_parameters((size_t)given.parameters, i);
+	wait_for(given.gate, given.ready); /* all jobs are there before one of them begins */
+	(void)usleep((useconds_t)given.late);
+	half = job_bring_until(&job, at, half, (int)given.first);
+	wait_for(given.stay, given.held);
+	if (given.leave)
+		job_leave(&job, (unsigned)given.leave);
+	for (unsigned i = 0; given.grow && i < 4; i++)
+		job_bring_parameters((size_t)given.grow, i);
 	job.schedule += half;
-	steps = half +
-		job_bring_until(&job, skip + half, steps > half ? steps - half : 0, until);
+	steps = half + job_bring_until(&job, at + half, steps > half ? steps - half : 0,
+			       (int)given.until);
 	job_look();
 	job.busy_us = 0;
-	job_bring(&job, skip + steps, calm);
+	job_bring(&job, at + steps, (uint64_t)given.calm);
 	job_look();
-	if (fill >= 0)
+	if (given.fill >= 0)
 		fill_memory(steps);
 	printf("equal: %llu batches\n~longest %llu us\n~slow %u\n", (unsigned long long)steps,
 		(unsigned long long)(job_longest_ns() / 1000), job_slow());

@@ -15,7 +15,7 @@
  * The driver counts into FAKECUDA_COUNTERS: after each machine nothing may have been read late.
  */
 #include "../fakecuda/counters.h"
-#include "job.h"
+#include "gpu_job.h"
 
 #include <pthread.h>
 #include <signal.h>

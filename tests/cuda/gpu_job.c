@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A job that brings batches to a GPU in all the ways there are. */
-#include "job.h"
+#include "gpu_job.h"
 
 #include <dlfcn.h>
 #include <poll.h>
