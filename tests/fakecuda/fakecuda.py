@@ -183,32 +183,6 @@ def test_refused_calls_end_the_trainer():
         assert driver["injected"] == 1
 
 
-def test_pinned_memory_is_read_late():
-    with Driver(delay_us=20000) as driver:
-        done = run([PYTHON, "-c", RACE], plain_environment(**driver.environment))
-        assert done.status == 0 and done.output == "late\n", (done.output, done.errors)
-
-
-# Pinned memory that is overwritten before its copy has run arrives overwritten.
-RACE = """
-import ctypes
-cu = ctypes.CDLL("libcuda.so.1")
-u64, size, ptr = ctypes.c_ulonglong, ctypes.c_size_t, ctypes.c_void_p
-context, host, device = ptr(), ptr(), u64()
-assert cu.cuInit(0) == 0
-assert cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
-assert cu.cuCtxSetCurrent(context) == 0
-assert cu.cuMemHostAlloc(ctypes.byref(host), size(4), 0) == 0
-assert cu.cuMemAlloc_v2(ctypes.byref(device), size(4)) == 0
-ctypes.memmove(host, b"soon", 4)
-assert cu.cuMemcpyHtoDAsync_v2(device, host, size(4), None) == 0
-ctypes.memmove(host, b"late", 4)
-back = ctypes.create_string_buffer(5)
-assert cu.cuMemcpyDtoH_v2(back, device, size(4)) == 0
-print(back.value.decode())
-"""
-
-
 def test_processes_are_summed():
     with Driver(delay_us=300) as driver, tempfile.TemporaryDirectory() as directory:
         gate = directory + "/gate"

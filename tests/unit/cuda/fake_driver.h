@@ -15,7 +15,6 @@ struct fake_driver {
 	ts_cu_result record;    /* of an event */
 	ts_cu_result query;     /* of one that has completed */
 	ts_cu_result registers; /* memory */
-	int as_good;            /* registered memory as memory of the driver's */
 	unsigned registered;    /* so often, less what was taken back */
 	uint64_t registered_bytes;
 	unsigned copies, recorded, woken;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers as pinned memory: when a place may be used, and when it may be written to again. */
+/*
+ * Buffers as pinned memory: when a place may be used, and when it may be written to again.
+ * tests/e2e/copies_pinned.py has the rest, with a whole driver.
+ */
 #include "fake_driver.h"
 
 #include "shim/identity.h"
@@ -9,7 +12,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define BYTES  (UINT64_C(40) << 20) /* three pieces */
@@ -61,14 +63,14 @@ static struct ts_copy copy_of(void *from, size_t bytes, bool async)
 }
 
 /* A place that was taken and from which one copy with a stream was made. */
-static int make_used(bool captured)
+static int make_used(void)
 {
 	int number = make_ready();
 	void *at = tsshim_pinned_take(number);
 	struct ts_copy copy = copy_of(at, SMALL, true);
 
 	cr_assert(at != NULL && ts_bring_is_pooled(&copy));
-	cr_expect(eq(int, ts_bring_followed(&copy, captured), fake_driver.copy));
+	cr_expect(eq(int, ts_bring_followed(&copy, false), fake_driver.copy));
 	return number;
 }
 
@@ -109,7 +111,7 @@ Test(pinned, what_cannot_be_pinned_is_refused)
 Test(pinned, a_buffer_comes_back_when_its_copy_has_completed)
 {
 	fake_driver.complete = false;
-	int number = make_used(false);
+	int number = make_used();
 
 	cr_expect(eq(u32, fake_driver.recorded, 1));
 	serve();
@@ -121,16 +123,6 @@ Test(pinned, a_buffer_comes_back_when_its_copy_has_completed)
 	cr_expect(tsshim_pinned_take(number) != NULL);
 }
 
-Test(pinned, a_call_without_a_stream_has_waited)
-{
-	int number = make_ready();
-	struct ts_copy copy = copy_of(tsshim_pinned_take(number), SMALL, false);
-
-	cr_expect(eq(int, ts_bring_followed(&copy, false), TS_CU_SUCCESS));
-	cr_expect(eq(u32, fake_driver.recorded, 0));
-	cr_expect(eq(int, tsshim_pinned_done(number), 1));
-}
-
 static void expect_in_doubt(int number)
 {
 	while (serve())
@@ -140,21 +132,16 @@ static void expect_in_doubt(int number)
 	cr_expect(tsshim_pinned_take(number) == NULL);
 }
 
-Test(pinned, what_a_graph_may_read_is_never_written_to)
-{
-	expect_in_doubt(make_used(true));
-}
-
-Test(pinned, nor_what_has_no_event)
+Test(pinned, what_has_no_event_is_never_written_to)
 {
 	fake_driver.record = 400;
-	expect_in_doubt(make_used(false));
+	expect_in_doubt(make_used());
 }
 
 Test(pinned, nor_what_a_copy_that_failed_may_read)
 {
 	fake_driver.copy = 700;
-	expect_in_doubt(make_used(false));
+	expect_in_doubt(make_used());
 }
 
 Test(pinned, nor_what_is_in_a_batch)
@@ -179,7 +166,7 @@ Test(pinned, nor_what_is_in_a_batch)
 Test(pinned, more_copies_than_there_are_events)
 {
 	fake_driver.complete = false;
-	int number = make_used(false);
+	int number = make_used();
 	struct ts_copy copy = copy_of((void *)ts_load_relaxed(&ts_places_low), SMALL, true);
 
 	for (int i = 1; i < 64; i++)
@@ -194,7 +181,7 @@ Test(pinned, more_copies_than_there_are_events)
 Test(pinned, an_error_of_the_driver_is_told_and_the_place_stays)
 {
 	fake_driver.query = 700;
-	int number = make_used(false);
+	int number = make_used();
 	ts_cu_result result = TS_CU_SUCCESS;
 
 	(void)ts_pinned_serve(gpu, &result);
@@ -205,21 +192,9 @@ Test(pinned, an_error_of_the_driver_is_told_and_the_place_stays)
 	cr_expect(eq(int, tsshim_pinned_offer(-1, SMALL), -ENOTSUP));
 }
 
-Test(pinned, unused_places_are_not_believed_before_a_copy_was_seen)
-{
-	int number = 0;
-
-	for (int i = 0; i < 4; i++) {
-		number = make_ready();
-		cr_assert(tsshim_pinned_take(number) != NULL);
-		cr_expect(eq(int, tsshim_pinned_done(number), -EIO));
-	}
-	cr_expect(eq(int, tsshim_pinned_offer(-1, SMALL), -ENOTSUP), "copies pass unseen here");
-}
-
 Test(pinned, unused_places_come_back_once_one_was_seen)
 {
-	int used = make_used(false), number = make_ready();
+	int used = make_used(), number = make_ready();
 
 	serve();
 	cr_expect(eq(int, tsshim_pinned_done(used), 1));
@@ -229,7 +204,7 @@ Test(pinned, unused_places_come_back_once_one_was_seen)
 
 Test(pinned, what_is_dropped_is_unmapped_when_the_driver_has_let_go)
 {
-	int number = make_used(false);
+	int number = make_used();
 	struct ts_copy copy = copy_of((void *)ts_load_relaxed(&ts_places_low), SMALL, false);
 
 	serve();
@@ -253,52 +228,12 @@ Test(pinned, the_first_refusal_to_register_is_the_last)
 	cr_expect(eq(int, tsshim_pinned_offer(fd, SMALL), -ENOTSUP));
 }
 
-Test(pinned, not_where_kernels_could_not_use_it)
-{
-	int fd = memory(SMALL), number = tsshim_pinned_offer(fd, SMALL);
-
-	fake_driver.as_good = 0;
-	while (serve())
-		;
-	cr_expect(tsshim_pinned_take(number) == NULL);
-	cr_expect(eq(u32, fake_driver.registered, 0));
-}
-
-Test(pinned, a_context_that_goes_keeps_what_the_program_has)
-{
-	int taken = make_used(false), idle = make_ready();
-
-	cr_expect(eq(u32, fake_driver.registered, 2));
-	serve();
-	cr_expect(ts_pinned_give_back(gpu));
-	cr_expect(eq(u32, fake_driver.registered, 1));
-	cr_expect(tsshim_pinned_take(idle) == NULL);
-	cr_expect(eq(int, tsshim_pinned_done(taken), 1));
-}
-
 Test(pinned, a_context_that_goes_is_waited_for)
 {
 	fake_driver.complete = false;
-	make_used(false);
+	make_used();
 	cr_expect(not(ts_pinned_give_back(gpu)), "a copy is under way");
 	fake_driver.complete = true;
 	serve();
 	cr_expect(ts_pinned_give_back(gpu));
-}
-
-Test(pinned, a_fork_child_has_none)
-{
-	int number = make_ready();
-	pid_t pid = fork();
-
-	if (pid == 0)
-		_exit(tsshim_pinned_take(number) == NULL &&
-					tsshim_pinned_offer(-1, SMALL) == -ENOTSUP &&
-					tsshim_pinned_done(number) == -EIO
-				? 0
-				: 1);
-	int status = -1;
-	cr_assert(eq(int, waitpid(pid, &status, 0), pid));
-	cr_expect(eq(int, status, 0));
-	cr_expect(tsshim_pinned_take(number) != NULL);
 }
