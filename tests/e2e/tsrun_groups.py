@@ -11,7 +11,8 @@ import subprocess
 
 import support
 from tsrun_common import (ATTACH, BOTH, NOTHING, Member, Skip, clean_environment, expect, gc, leave_to_gc, locked,
-                          new_group, own_group, path, stats, there, tsrun)  # noqa: F401 -- the fixture "group"
+                          new_group, path, stats, there, tsrun)
+from tsrun_common import own_group  # noqa: F401 -- the fixture "group"
 
 MEMBERS = 1, (1 << 60) + 3  # of the lock of a member (leader/group/layout.h)
 

@@ -15,7 +15,8 @@ import time
 import support
 from support import own_scope
 from tsrun_common import (ATTACH, MEMBER, NOTHING, PIDS, TSRUN, Member, Skip, age, clean_environment, everywhere, expect,
-                          gc, locked, mounted, needs, own_group, path, stats, there, tsrun)  # noqa: F401 -- "group"
+                          gc, locked, mounted, needs, path, stats, there, tsrun)
+from tsrun_common import own_group  # noqa: F401 -- the fixture "group"
 
 USER = ["unshare", "--user", "--map-current-user"]
 

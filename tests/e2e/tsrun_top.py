@@ -13,8 +13,9 @@ import sys
 import termios
 import time
 
-from tsrun_common import (TSRUN, Member, clean_environment, expect, gc, locked, new_group, own_group, path,
-                          tsrun)  # noqa: F401 -- the fixture "group"
+from tsrun_common import (TSRUN, Member, clean_environment, expect, gc, locked, new_group, path,
+                          tsrun)
+from tsrun_common import own_group  # noqa: F401 -- the fixture "group"
 
 GUARD = 60  # seconds: more means that it hangs
 HOME, ERASE_LINE, ERASE_REST = "\033[H", "\033[K", "\033[J"

@@ -4,8 +4,8 @@
  * nothing; it moves bytes with the ordering, the errors and the lifetimes of the real driver.
  * What it shows holds for itself; whether a GPU does the same, only a GPU can say.
  *
- * To use it, put the directory of its libcuda.so.1 into LD_LIBRARY_PATH; fake_settings.h says what
- * it can be told, counters.h (and counters.py) what it counts, functions.h what it has, and
+ * To use it, put the directory of its libcuda.so.1 into LD_LIBRARY_PATH; fake_settings.h says
+ *what it can be told, counters.h (and counters.py) what it counts, functions.h what it has, and
  * cuda_abi.h, with the two checks, whose interface that is.  From the call to the bytes:
  *
  *	entry -> fake_copy -> capture, or fake_stream

@@ -55,8 +55,9 @@
  * one link, in the order in which they come to it, also those of other processes that count
  * into one file and to other devices.
  *
- * With VIRTUAL_CLOCK no operation takes time of the machine: fake_clock.c says when time passes, and
- * the counter clock_us how much has.  For one process, as each has a clock of its own.
+ * With VIRTUAL_CLOCK no operation takes time of the machine: fake_clock.c says when time
+ * passes, and the counter clock_us how much has.  For one process, as each has a clock of its
+ * own.
  *
  * A call that copies from pageable memory returns when it has taken the bytes along; with more
  * of them than STAGING only when they have arrived, as where they go through a small buffer.
