@@ -35,33 +35,13 @@
 #include <unistd.h>
 
 /* The words, and what they are where none is given. */
-#define WORDS(X)          \
-	X(bytes, 1 << 20) \
-	X(sizes, 3)       \
-	X(skip, 0)        \
-	X(pause, 0)       \
-	X(pace, 0)        \
-	X(calls, 0)       \
-	X(parts, 0)       \
-	X(distinct, 0)    \
-	X(fills, 0)       \
-	X(busy, 0)        \
-	X(blind, 0)       \
-	X(calm, 0)        \
-	X(gate, -1)       \
-	X(ready, -1)      \
-	X(until, -1)      \
-	X(first, -1)      \
-	X(stay, -1)       \
-	X(held, -1)       \
-	X(fill, -1)       \
-	X(then, -1)       \
-	X(allocate, 0)    \
-	X(parameters, 0)  \
-	X(layers, 1)      \
-	X(late, 0)        \
-	X(grow, 0)        \
-	X(leave, 0)
+/* clang-format off */
+#define WORDS(X) \
+	X(bytes, 1 << 20) X(sizes, 3) X(skip, 0) X(pause, 0) X(pace, 0) X(calls, 0) X(parts, 0) \
+	X(distinct, 0) X(fills, 0) X(busy, 0) X(blind, 0) X(calm, 0) X(gate, -1) X(ready, -1) \
+	X(until, -1) X(first, -1) X(stay, -1) X(held, -1) X(fill, -1) X(then, -1) X(allocate, 0) \
+	X(parameters, 0) X(layers, 1) X(late, 0) X(grow, 0) X(leave, 0)
+/* clang-format on */
 
 static struct {
 #define X(name, otherwise) long name;
