@@ -123,37 +123,6 @@ def test_every_way_to_a_copy():
     assert len(said) == 1, said
 
 
-def test_every_kind_of_copy():
-    said = set()
-    with Driver(jitter_us=500) as driver:
-        for memory in ("pageable", "pinned", "registered"):
-            for call in ("htod", "unified", "batch", "batch12", "rows", "graph"):
-                for sync in ([], ["--sync"]):
-                    if (call, memory) == ("graph", "pageable") or (
-                            sync and call not in ("htod", "unified")):
-                        continue
-                    stream = "blocking" if sync else "non-blocking"
-                    said.add(train(driver, "runtime", "--memory", memory, "--call", call,
-                                   "--stream", stream, "--streams", 2, "--slots", 5,
-                                   "--parts", 3, "--bytes", 50000, *sync))
-        assert driver["batches"] == 48 and driver["graph_launches"] == 16
-        assert driver["late_uses"] == 0 and driver["poisoned_reads"] == 0
-    assert len(said) == 1, said
-
-
-def test_threads_of_one_process():
-    """Batches do not depend on who moves them; the digest is one per thread, then of those."""
-    with Driver(jitter_us=300) as driver:
-        for stream in ("thread", "legacy", "non-blocking"):
-            said = {train(driver, flavour, "--threads", 4, "--stream", stream, "--memory", memory,
-                          "--bytes", 30000)
-                    for flavour in FLAVOURS for memory in ("pageable", "pinned")}
-            assert len(said) == 1, said
-        train(driver, "runtime", "--threads", 3, "--call", "graph", "--memory", "pinned",
-              "--stream", "non-blocking")
-        assert driver["late_uses"] == 0
-
-
 def test_batches_are_what_the_seed_says():
     with Driver() as driver:
         first = train(driver, "direct", "--seed", 1)
