@@ -17,8 +17,8 @@ FILES = ("rewritten_in_place", "replaced_by_another", "link_that_leads_elsewhere
 SETTINGS = ("small_numbers_are_zero", "other_type_of_numbers", "errors_of_arithmetic",
             "other_digits", "half_a_picture", "large_picture", "other_precision", "inference")
 ERRORS = ("errors_that_the_program_takes", "end_in_the_middle")
-SAMPLES = ("kinds_of_values", "views_of_what_it_holds", "kinds_of_indices", "one_tensor_twice")
-LEFT_ALONE = ("one_list_twice",)  # it would come back as two lists
+SAMPLES = ("kinds_of_values", "views_of_what_it_holds", "kinds_of_indices", "one_tensor_twice", "one_list_twice")
+LEFT_ALONE = ("ordered",)  # a class that is not encoded
 OPENCV = ("file_that_comes_and_goes",)  # by what OpenCV gives, and no exception
 WORKERS = ("worker_that_changes_the_data", "memory_of_batches")
 

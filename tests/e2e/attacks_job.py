@@ -303,6 +303,11 @@ def one_list_twice(options):
 
 
 @case
+def ordered(options):
+    return Case(Items(lambda index: collections.OrderedDict(image=full(index), index=index)))
+
+
+@case
 def views_of_what_it_holds(options):
     """The trainer changes each batch in place."""
     data = torch.ones(6, 3, 32, 32) * torch.arange(6).view(6, 1, 1, 1)
