@@ -219,19 +219,6 @@ def expected():
     return made
 
 
-def in_child(work):
-    """What @work does in a forked process; whether it did not raise."""
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    return os.waitpid(pid, 0)[1] == 0
-
-
 def test_hints_are_believed_by_workers_of_the_next_epoch_for_a_minute(now):
     made = expected()
     exact.Scope(made).rest(b"torch_cheap")
@@ -256,11 +243,11 @@ def test_hints_of_a_process_reach_those_after_it():
     made = expected()
     assert hints.left(made) is None and hints.told(made) == 0
     for reason in hints.REASONS:
-        assert in_child(lambda: hints.leave(made, reason))
+        assert support.in_child(lambda: hints.leave(made, reason))
         assert hints.left(made) == reason
         hints.expect(made)  # for the next epoch
-        assert in_child(lambda: (hints.left(made) == reason) or 1 / 0)
-    assert in_child(lambda: hints.tell(made, (1 << 64) - 1))
+        assert support.in_child(lambda: (hints.left(made) == reason) or 1 / 0)
+    assert support.in_child(lambda: hints.tell(made, (1 << 64) - 1))
     hints.expect(made)
     assert hints.told(made) == (1 << 64) - 1
 

@@ -6,7 +6,7 @@ numbers they have in common, as nodes with a shared home do.
 
     with nodes.Nodes(3) as three:
         three.run(0, ["getent", "hosts", three.names[1]])
-        three.shape(delay_ms=1, loss_percent=0.1)        # Nodes(3, delays=True)
+        three.shape(delay_ms=1)                          # Nodes(3, delays=True)
 
 Needs root.  What it starts in a namespace and is not waited for is ended with it.
 """
@@ -16,7 +16,6 @@ import ctypes
 import fcntl
 import heapq
 import os
-import random
 import select
 import shutil
 import signal
@@ -68,7 +67,7 @@ def check():
 
 
 class Nodes:
-    """@count nodes.  @delays: shape() will be asked for delays or loss; then a process of ours
+    """@count nodes.  @delays: shape() will be asked for delays; then a process of ours
     carries the packets where the kernel cannot delay them, some 1 Gbit/s between all nodes."""
 
     def __init__(self, count, delays=False):
@@ -149,16 +148,15 @@ class Nodes:
         for tap in taps:
             os.close(tap)
 
-    def shape(self, number=None, delay_ms=0, rate_mbit=0, loss_percent=0):
-        """What node @number, or all of them, send: 0 is as fast, and all of it."""
+    def shape(self, number=None, delay_ms=0, rate_mbit=0):
+        """How late and how fast is what node @number, or all of them, send: 0 is as the machine is."""
         for one in range(self.count) if number is None else [number]:
             if self.relay:
-                self.relay.stdin.write("%d %f %f %f\n" % (one, delay_ms, rate_mbit, loss_percent))
+                self.relay.stdin.write("%d %f %f\n" % (one, delay_ms, rate_mbit))
                 continue
             words = []
-            if delay_ms or loss_percent:
-                words = ["netem", "limit", "100000", "delay", "%fms" % delay_ms, "loss",
-                         "%f%%" % loss_percent]
+            if delay_ms:
+                words = ["netem", "limit", "100000", "delay", "%fms" % delay_ms]
                 words += ["rate", "%dkbit" % (rate_mbit * 1000)] if rate_mbit else []
             elif rate_mbit:
                 words = ["tbf", "rate", "%dkbit" % (rate_mbit * 1000), "burst", "256k", "latency",
@@ -240,17 +238,14 @@ class Relay:
 
     def __init__(self, taps):
         self.taps = taps
-        self.shapes = [(0.0, 0.0, 0.0)] * len(taps)
+        self.shapes = [(0.0, 0.0)] * len(taps)
         self.free = [0.0] * len(taps)  # when the sender's line is
         self.queue, self.serial = [], 0
-        self.random = random.Random(0)
 
     def take(self, sender, now):
         """One frame of @sender's."""
         frame = os.read(self.taps[sender], FRAME + 64)
-        delay, rate, loss = self.shapes[sender]
-        if loss and self.random.random() < loss:
-            return
+        delay, rate = self.shapes[sender]
         begin = max(now, self.free[sender])
         self.free[sender] = begin + (len(frame) / rate if rate else 0)
         to = frame[5]
@@ -287,9 +282,8 @@ class Relay:
                 if not text:
                     return
                 for line in text.splitlines():
-                    number, delay, rate, loss = line.split()
-                    self.shapes[int(number)] = (float(delay) / 1e3, float(rate) * 125e3,
-                                                float(loss) / 100)
+                    number, delay, rate = line.split()
+                    self.shapes[int(number)] = (float(delay) / 1e3, float(rate) * 125e3)
             self.give(now)
 
 

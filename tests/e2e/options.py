@@ -61,6 +61,15 @@ def test_what_items_do_not_read_keeps_no_jobs_apart():
     assert taken >= 0.95 * len(UNREAD) * MANY * EPOCHS, taken  # each of them
 
 
+def test_what_only_a_collate_function_reads_keeps_no_jobs_apart():
+    with aligned(TSSHIM_VERIFY="0") as group:
+        outcomes = together([job(("Held",), rate, "--count", MANY, "--epochs", EPOCHS, "--collate-reads")
+                             for rate in ("0.1", "0.3")], group)
+        taken = counter(group, "shared")
+    assert facts(outcomes[0]) == facts(outcomes[1])
+    assert taken >= 0.95 * MANY * EPOCHS, taken
+
+
 def _check_reads(ways, *options):
     rates = "0.1", "0.3"
     wanted = [alone(ways, rate, *options) for rate in rates]

@@ -40,6 +40,7 @@ parser.add_argument("--epochs", type=int, default=1)
 parser.add_argument("--count", type=int, default=48)
 parser.add_argument("--workers", type=int, default=1)
 parser.add_argument("--seed", type=int, help="of the program's own, for jobs in default mode")
+parser.add_argument("--collate-reads", action="store_true", help="the collate function reads the option")
 parser.add_argument("--change", action="store_true", help="what is an option, between two epochs, and by the collate function")
 parser.add_argument("--cheap", action="store_true", help="items are, so that they go to nobody else")
 parser.add_argument("--stream", action="store_true", help="they are iterated over")
@@ -466,6 +467,12 @@ def changing(options, batch):
     return default_collate(batch)
 
 
+def reading(options, batch):
+    """The program's own, which reads in each batch what no item does."""
+    assert getattr(options, RATE) == args.lr
+    return default_collate(batch)
+
+
 def main():
     costs.install(1000 if args.cheap else 50_000_000)  # so dear that a job alone offers each to others
     torch.set_num_threads(1)
@@ -490,8 +497,9 @@ def main():
         data = WAYS[name](options)
         if args.stream:
             data = (BegunStream if isinstance(data, Begun) else Stream)(data)
+        collate = changing if args.change else reading if args.collate_reads else None
         loader = DataLoader(data, BATCH, shuffle=not args.stream, num_workers=args.workers,
-                            collate_fn=functools.partial(changing, options) if args.change else None,
+                            collate_fn=functools.partial(collate, options) if collate else None,
                             persistent_workers=args.stream and args.epochs > 1)
         for epoch in range(args.epochs):
             meeting.arrive()

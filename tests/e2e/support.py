@@ -473,3 +473,16 @@ def become_the_chosen_interpreter():
     """With TSSHIM_TEST_TORCH=pypi the tests of the file that calls this run with PyPI's torch."""
     if os.environ.get("TSSHIM_TEST_TORCH") == "pypi" and sys.executable != torch_python():
         raise Elsewhere(torch_python())
+
+
+def in_child(work):
+    """What @work does in a forked process; whether it did not raise."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitpid(pid, 0)[1] == 0

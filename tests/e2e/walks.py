@@ -443,18 +443,6 @@ def test_generators_that_only_code_leads_to_are_looked_for_again():
         assert len(walks) == 2
 
 
-def in_child(work):
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    assert os.waitpid(pid, 0)[1] == 0
-
-
 def test_processes_know_of_each_other():
     """A forked one what its parent found; with expect(), all what a forked one found."""
     data = Data(call=chain(walk.UNTIMED + walk.VISITS * 8))
@@ -464,8 +452,8 @@ def test_processes_know_of_each_other():
         def look(made):
             assert outcome(data)[1] == "slow" and len(walks) == made, walks
 
-        in_child(lambda: look(1))
-        in_child(lambda: look(0))
+        assert support.in_child(lambda: look(1))
+        assert support.in_child(lambda: look(0))
         assert outcome(data)[1] == "slow" and not walks
 
 
