@@ -139,11 +139,18 @@ def end(jobs, number):
 
 
 def others_job(*dead, alive=None):
-    """A job of a group that has nothing to do with any of these, from beginning to end.  Of groups that
-    are @dead a ledger is left, of one that is @alive all that there was."""
+    """Jobs of a group that has nothing to do with any of these, from beginning to end.  Of groups that
+    are @dead a ledger is left, of one that is @alive all that there was.
+
+    A job looks for 1 ms when it starts and begins with no other group after 20 ms when it ends
+    (ts_left_remove()).  So one job is enough on an idle machine only; each clears some more."""
     before = alive and objects(alive)
     with Group() as other:
-        assert run([victim("decode"), *support.pictures("s_baseline")], other.environment()).status == 0
+        def clears():
+            assert run([victim("decode"), *support.pictures("s_baseline")],
+                       other.environment()).status == 0
+            return not any(map(objects, dead))
+        wait_until(clears, "nothing is left")
     only_ledger(*dead)
     assert not alive or before and objects(alive) == before
 
