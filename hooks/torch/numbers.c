@@ -136,6 +136,29 @@ void tsshim_sample_seed(
 	}
 }
 
+bool ts_globals_are_fresh(const struct ts_generator *generators)
+{
+	const struct ts_generator *torch = &generators[0], *python = &generators[1],
+				  *numpy = &generators[2];
+	const struct torch_engine *engine = torch->words;
+	int32_t position;
+
+	if (torch->kind == TS_GENERATOR_TORCH &&
+		(engine->left != TWISTER_WORDS || engine->next != 1))
+		return false;
+	if (python->kind == TS_GENERATOR_PYTHON) {
+		memcpy(&position, python->more, sizeof(position));
+		if (position != 0)
+			return false;
+	}
+	if (numpy->kind == TS_GENERATOR_NUMPY) {
+		memcpy(&position, (uint32_t *)numpy->words + TWISTER_WORDS, sizeof(position));
+		if (position != 0)
+			return false;
+	}
+	return true;
+}
+
 void tsshim_sample_seed_globals(const struct ts_generator *generators, uint64_t torch_seed,
 	uint64_t python_seed, uint32_t numpy_seed)
 {

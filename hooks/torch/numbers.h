@@ -56,4 +56,10 @@ TS_EXPORT void tsshim_sample_seed(
 TS_EXPORT void tsshim_sample_seed_globals(const struct ts_generator *generators,
 	uint64_t torch_seed, uint64_t python_seed, uint32_t numpy_seed);
 
+/**
+ * Whether nothing was drawn from these since they were seeded so, as far as their positions
+ * tell: after some hundred numbers a position may be what it was.
+ */
+bool ts_globals_are_fresh(const struct ts_generator *generators);
+
 #endif

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_ABI 19u
+#define SAMPLE_ABI 20u
 
 #define INDEX_BYTES 9u
 
@@ -137,7 +137,14 @@ void tsshim_sample_name(struct ts_sample *sample, const void *scope, const void 
 	tsshim_sample_drop(sample);
 	sample->key = key_of(scope, index, index_bytes, occurrence, drawn);
 	sample->view = (struct ts_sample_view){.meta = NULL};
+	sample->part = sample->whole = 1;
 	set_seeds(sample, stream, index, index_bytes, occurrence);
+}
+
+void tsshim_sample_weigh(struct ts_sample *sample, uint32_t part, uint32_t whole)
+{
+	sample->part = part;
+	sample->whole = whole > 0 ? whole : 1;
 }
 
 void tsshim_sample_note(
@@ -245,8 +252,9 @@ static int accept_hit(struct ts_sample *sample)
 	int r = read_record(sample);
 	if (r < 0) {
 		tsshim_sample_drop(sample);
-		ts_session_count_pass(
-			r == -EBADMSG ? TS_REASON_STORE_DAMAGED : TS_REASON_TORCH_CHANGED);
+		ts_session_count_passes(
+			r == -EBADMSG ? TS_REASON_STORE_DAMAGED : TS_REASON_TORCH_CHANGED,
+			sample->part);
 		return TS_PASS;
 	}
 	sample->record_bytes = sample->take.lease.bytes;
@@ -274,7 +282,7 @@ static enum ts_verdict ask(struct ts_sample *sample, int wait)
 
 	tsshim_sample_drop(sample);
 	if (!session) {
-		ts_session_count_pass(reason);
+		ts_session_count_passes(reason, sample->part);
 		return TS_PASS;
 	}
 	sample->store = session->store;
@@ -288,7 +296,7 @@ static enum ts_verdict ask(struct ts_sample *sample, int wait)
 	if (sample->take.verdict == TS_CLAIM)
 		sample->held = TS_HELD_CLAIM;
 	else if (sample->take.verdict == TS_PASS)
-		ts_session_count_pass(sample->take.reason);
+		ts_session_count_passes(sample->take.reason, sample->part);
 	sample->view.is_alone =
 		sample->take.verdict == TS_PASS && sample->take.reason == TS_REASON_ALONE;
 	return sample->take.verdict;
@@ -311,8 +319,16 @@ bool ts_sample_is_ours(struct ts_sample *sample)
 
 void tsshim_sample_taken(struct ts_sample *sample)
 {
-	if (ts_sample_is_ours(sample) && sample->held == TS_HELD_LEASE && !was_ahead(sample))
-		ts_session_count_shared(TS_KIND_SAMPLE, &sample->take.lease);
+	const struct ts_lease *lease = &sample->take.lease;
+
+	if (ts_sample_is_ours(sample) && sample->held == TS_HELD_LEASE && !was_ahead(sample)) {
+		/* A chunk goes to several batches, and is counted where it goes to. */
+		if (sample->whole > 1 && lease->producer == ts_identity_job())
+			ts_session_count_made(TS_KIND_SAMPLE, sample->part);
+		else
+			ts_session_count_part(
+				TS_KIND_SAMPLE, lease, sample->part, sample->whole);
+	}
 	tsshim_sample_drop(sample);
 }
 
@@ -335,7 +351,7 @@ void tsshim_sample_verified(struct ts_sample *sample, int equal)
 {
 	if (ts_sample_is_ours(sample) && sample->held == TS_HELD_LEASE) {
 		ts_session_count_verified(equal != 0, &sample->take.lease);
-		ts_session_count_pass(TS_REASON_VERIFY);
+		ts_session_count_passes(TS_REASON_VERIFY, sample->part);
 	}
 	tsshim_sample_drop(sample);
 }
@@ -422,9 +438,9 @@ int tsshim_sample_end(struct ts_sample *sample, int outcome)
 	sample->made_ns = ts_now_ns() - sample->made_at;
 	ts_session_nest(false);
 	if (sample->again)
-		ts_session_count_pass(TS_REASON_TORCH_AGAIN);
+		ts_session_count_passes(TS_REASON_TORCH_AGAIN, sample->part);
 	else if (outcome != TS_SAMPLE_NOTHING && !sample->ahead)
-		ts_session_count_produced(TS_KIND_SAMPLE, 0, 0);
+		ts_session_count_made(TS_KIND_SAMPLE, sample->part);
 	bool listing = sample->listing;
 	sample->listing = false;
 	if (!sample->observing) {
@@ -440,7 +456,7 @@ int tsshim_sample_end(struct ts_sample *sample, int outcome)
 	if (!raised && reason == TS_REASON_COUNT && ts_sample_is_ours(sample))
 		return 0;
 	if (!raised && reason != TS_REASON_COUNT)
-		ts_session_count_pass(reason);
+		ts_session_count_passes(reason, sample->part);
 	const void *inputs = sample->view.inputs;
 	tsshim_sample_drop(sample);
 	sample->view.inputs = inputs;
@@ -483,7 +499,7 @@ void *tsshim_sample_reserve(
 		sample->held = TS_HELD_NOTHING; /* abandoned by the store */
 		if (sample->errand.state != TS_ERRAND_NONE)
 			ts_errand_drop(&sample->errand);
-		ts_session_count_pass(ts_session_why_no_room(r));
+		ts_session_count_passes(ts_session_why_no_room(r), sample->part);
 		return NULL;
 	}
 	sample->held = TS_HELD_ROOM;
@@ -507,7 +523,7 @@ void tsshim_sample_publish(struct ts_sample *sample)
 	ts_session_count_published();
 	ts_sample_set_origin(sample, sample->take.claim.origin);
 	if (sample->ahead) {
-		ts_session_count_produced(TS_KIND_SAMPLE, 0, 0);
+		ts_session_count_made(TS_KIND_SAMPLE, sample->part);
 		note_ahead(sample);
 	}
 	ts_sample_note_made(sample);
@@ -615,6 +631,7 @@ void tsshim_sample_lone_begin(struct ts_sample_lone *lone)
 {
 	tsshim_sample_drop(lone->sample);
 	lone->sample->note.tag = 0;
+	lone->sample->part = lone->sample->whole = 1;
 	tsshim_sample_begin(lone->sample, 0);
 }
 
@@ -623,6 +640,9 @@ void tsshim_sample_lone_next(struct ts_sample_lone *lone)
 	struct ts_sample *sample = lone->sample;
 
 	ts_sample_note_made(sample);
+	if (lone->is_seeded)
+		lone->still = ts_globals_are_fresh(lone->globals) ? lone->still + 1 : 0;
+	lone->is_seeded = 1;
 	name_position(sample, lone->batch, lone->position++, true);
 	tsshim_sample_seed_globals(lone->globals, sample->view.torch_seed,
 		sample->view.python_seed, sample->view.numpy_seed);
@@ -633,8 +653,8 @@ void tsshim_sample_lone_end(
 {
 	(void)tsshim_sample_end(lone->sample, raised ? TS_SAMPLE_RAISED : TS_SAMPLE_NOTHING);
 	/* One that raises is counted there. */
-	for (uint64_t i = raised != 0; i < count; i++)
-		ts_session_count_produced(TS_KIND_SAMPLE, 0, 0);
+	if (count > (raised != 0))
+		ts_session_count_made(TS_KIND_SAMPLE, count - (raised != 0));
 	tsshim_sample_pass(reason, (uint32_t)count);
 }
 
@@ -646,8 +666,8 @@ void tsshim_sample_pass(const char *reason, uint32_t count)
 
 	/* A worker that shares nothing would take what it counts along when it ends. */
 	(void)ts_session_enter(&none);
-	for (; found < TS_REASON_COUNT && count > 0; count--)
-		ts_session_count_pass(found);
+	if (found < TS_REASON_COUNT)
+		ts_session_count_passes(found, count);
 }
 
 void tsshim_sample_refused(const char *text)

@@ -82,6 +82,12 @@ TS_EXPORT void tsshim_sample_name(struct ts_sample *sample, const void *scope,
 	int drawn);
 
 /**
+ * The record that was named last is a chunk, of @whole samples: all that is counted from now on
+ * is counted for @part of them.
+ */
+TS_EXPORT void tsshim_sample_weigh(struct ts_sample *sample, uint32_t part, uint32_t whole);
+
+/**
  * The sample that was named last is number @index of those of @tag, which is not 0, made for
  * @draw by a job that is at @epoch: once it is made, that is noted (leader/journal/journal.h).
  */
@@ -280,6 +286,9 @@ struct ts_sample_lone {
 	const struct ts_sample_batch *batch;
 	const struct ts_generator *globals; /* as in tsshim_sample_seed_globals() */
 	uint64_t position;                  /* in the batch, of the item that comes next */
+	uint64_t still;                     /* items in a row that drew nothing from them */
+	uint64_t
+		is_seeded; /* they are as they were seeded for the item before, or left by it */
 };
 
 /** A stretch of items begins: what they open is looked at as that of others. */

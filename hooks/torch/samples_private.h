@@ -71,6 +71,7 @@ struct ts_sample {
 	bool again;     /* how the item is made: TS_SAMPLE_AGAIN, */
 	bool ahead;     /* and TS_SAMPLE_AHEAD */
 	struct ts_key key;
+	uint32_t part, whole; /* samples that are meant, of those in the record */
 	uint32_t occurrence;
 	struct ts_note_made note; /* of the sample when it is made; tag 0: none */
 	struct ts_take take;

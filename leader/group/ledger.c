@@ -364,21 +364,22 @@ static struct ts_meeting_row *find_producer(struct ts_ledger *ledger, uint64_t p
 	return NULL;
 }
 
-void ts_ledger_give(
-	struct ts_ledger *ledger, uint32_t job, uint64_t producer, enum ts_kind kind)
+void ts_ledger_give(struct ts_ledger *ledger, uint32_t job, uint64_t producer,
+	enum ts_kind kind, uint64_t count)
 {
 	if (producer == 0 || job >= TS_JOB_MAX ||
 		(kind != TS_KIND_SAMPLE && kind != TS_KIND_PIXELS))
 		return;
 	struct ts_meeting_row *mine = ts_ledger_meeting(ledger, job);
 	if (mine && ts_load_relaxed(&mine->id) == producer) {
-		ts_add_relaxed(&mine->own, 1);
+		ts_add_relaxed(&mine->own, count);
 		return;
 	}
 	struct ts_meeting_row *row = find_producer(ledger, producer);
 	if (row)
 		ts_add_relaxed(
-			kind == TS_KIND_SAMPLE ? &row->given_samples : &row->given_images, 1);
+			kind == TS_KIND_SAMPLE ? &row->given_samples : &row->given_images,
+			count);
 }
 
 uint64_t ts_meeting_now_ns(void)

@@ -260,11 +260,11 @@ uint64_t ts_meeting_now_ns(void);
 struct ts_meeting_row *ts_ledger_meeting(struct ts_ledger *ledger, uint32_t job);
 
 /**
- * The job in row @job took a record of @kind that job @producer had made.  Rows that do not
- * exist, and jobs that have lost theirs, are ignored.  Threads and processes: any.
+ * The job in row @job took @count things of @kind that job @producer had made.  Rows that do
+ * not exist, and jobs that have lost theirs, are ignored.  Threads and processes: any.
  */
-void ts_ledger_give(
-	struct ts_ledger *ledger, uint32_t job, uint64_t producer, enum ts_kind kind);
+void ts_ledger_give(struct ts_ledger *ledger, uint32_t job, uint64_t producer,
+	enum ts_kind kind, uint64_t count);
 
 /**
  * For how many nanoseconds the jobs in rows @a and @b ran side by side, up to now; 0: not at

@@ -301,40 +301,30 @@ static struct ts_ledger *ledger_of_session(void)
 	return joined && !ts_identity_forked() ? ts_store_ledger(joined->store) : NULL;
 }
 
-void ts_session_count_pass(enum ts_reason reason)
+void ts_session_count_passes(enum ts_reason reason, uint64_t count)
 {
 	struct ts_ledger *ledger = ledger_of_session();
 	/* Between vfork and exec even a private counter would be the parent's. */
 	if (reason == TS_REASON_VFORK)
 		return;
 	if (!ledger) {
-		ts_add_relaxed(&ts_session_waiting.passed[reason], 1);
+		ts_add_relaxed(&ts_session_waiting.passed[reason], count);
 		return;
 	}
-	ts_add_relaxed(&ledger->passed[reason], 1);
-	ts_add_relaxed(&row_of_job(ledger)->passed[reason], 1);
+	ts_add_relaxed(&ledger->passed[reason], count);
+	ts_add_relaxed(&row_of_job(ledger)->passed[reason], count);
 }
 
-static void learn_cost(
-	struct ts_dataset_row *row, enum ts_kind kind, uint64_t bytes, uint64_t ns)
-{
-	uint64_t cost = ns * 1024 / ts_max_u64(bytes, 1024);
-	uint64_t old = ts_load_relaxed(&row->cost_ns_per_kib[kind]);
-	ts_write_relaxed(&row->cost_ns_per_kib[kind], old ? old - old / 8 + cost / 8 : cost);
-}
-
-void ts_session_count_produced(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns)
+void ts_session_count_made(enum ts_kind kind, uint64_t count)
 {
 	struct ts_ledger *ledger = ledger_of_session();
 	if (!ledger) {
-		ts_add_relaxed(&ts_session_waiting.kinds[kind].produced, 1);
+		ts_add_relaxed(&ts_session_waiting.kinds[kind].produced, count);
 		return;
 	}
 	struct ts_dataset_row *row = ts_ledger_dataset(ledger, ts_session_own.dataset);
-	ts_add_relaxed(&row->kinds[kind].produced, 1);
-	ts_add_relaxed(&row_of_job(ledger)->kinds[kind].produced, 1);
-	if (produce_ns)
-		learn_cost(row, kind, bytes, produce_ns);
+	ts_add_relaxed(&row->kinds[kind].produced, count);
+	ts_add_relaxed(&row_of_job(ledger)->kinds[kind].produced, count);
 }
 
 void ts_session_count_drawn(uint64_t identity, uint64_t computed, uint64_t delivered)
@@ -364,26 +354,33 @@ void ts_session_refuse(const char *text)
 void ts_session_learn_cost(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns)
 {
 	struct ts_ledger *ledger = ledger_of_session();
-	if (ledger && produce_ns)
-		learn_cost(ts_ledger_dataset(ledger, ts_session_own.dataset), kind, bytes,
-			produce_ns);
+	if (!ledger || produce_ns == 0)
+		return;
+	_Atomic uint64_t *mean =
+		&ts_ledger_dataset(ledger, ts_session_own.dataset)->cost_ns_per_kib[kind];
+	uint64_t cost = produce_ns * 1024 / ts_max_u64(bytes, 1024);
+	uint64_t old = ts_load_relaxed(mean);
+	ts_write_relaxed(mean, old ? old - old / 8 + cost / 8 : cost);
 }
 
-static void count_shared(struct ts_tally *tally, const struct ts_lease *lease)
+static void count_part(
+	struct ts_tally *tally, const struct ts_lease *lease, uint64_t part, uint64_t whole)
 {
-	ts_add_relaxed(&tally->shared, 1);
-	ts_add_relaxed(&tally->shared_bytes, lease->bytes);
-	ts_add_relaxed(&tally->saved_ns, lease->produce_ns);
+	ts_add_relaxed(&tally->shared, part);
+	ts_add_relaxed(&tally->shared_bytes, lease->bytes * part / whole);
+	ts_add_relaxed(&tally->saved_ns, lease->produce_ns * part / whole);
 }
 
-void ts_session_count_shared(enum ts_kind kind, const struct ts_lease *lease)
+void ts_session_count_part(
+	enum ts_kind kind, const struct ts_lease *lease, uint64_t part, uint64_t whole)
 {
 	struct ts_ledger *ledger = ledger_of_session();
 	if (!ledger)
 		return;
-	count_shared(&ts_ledger_dataset(ledger, ts_session_own.dataset)->kinds[kind], lease);
-	count_shared(&row_of_job(ledger)->kinds[kind], lease);
-	ts_ledger_give(ledger, ts_session_own.job, lease->producer, kind);
+	count_part(&ts_ledger_dataset(ledger, ts_session_own.dataset)->kinds[kind], lease, part,
+		whole);
+	count_part(&row_of_job(ledger)->kinds[kind], lease, part, whole);
+	ts_ledger_give(ledger, ts_session_own.job, lease->producer, kind, part);
 }
 
 /* How this job met others; NULL where that is not counted. */

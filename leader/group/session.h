@@ -48,8 +48,14 @@ const struct ts_session *ts_session_enter_for_pixels(enum ts_reason *ret_reason)
 void ts_session_take_pixels(const struct ts_session *session, const struct ts_key *key,
 	uint64_t bytes, struct ts_take *ret_take);
 
-/** Count one piece of work that was not shared. Counts in private when there is no store. */
-void ts_session_count_pass(enum ts_reason reason);
+/** Count @count pieces of work that were not shared; in private when there is no store. */
+void ts_session_count_passes(enum ts_reason reason, uint64_t count);
+
+/** The same with one. */
+static inline void ts_session_count_pass(enum ts_reason reason)
+{
+	ts_session_count_passes(reason, 1);
+}
 
 /** Why ts_claim_reserve() failed with @error, for the counters. */
 static inline enum ts_reason ts_session_why_no_room(int error)
@@ -66,11 +72,32 @@ static inline enum ts_reason ts_session_why_no_room(int error)
 	}
 }
 
-/** Count one piece of work done here (@produce_ns of CPU time, @bytes of result). */
-void ts_session_count_produced(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns);
+/**
+ * What making a record of @bytes costs here in CPU time, for ts_session_deadline_ns(); 0: not
+ * known.
+ */
+void ts_session_learn_cost(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns);
 
-/** Count one piece of work taken from the ring instead of done. */
-void ts_session_count_shared(enum ts_kind kind, const struct ts_lease *lease);
+/** Count @count pieces of work done here. */
+void ts_session_count_made(enum ts_kind kind, uint64_t count);
+
+/** Count one piece of work done here (@produce_ns of CPU time, @bytes of result). */
+static inline void ts_session_count_produced(
+	enum ts_kind kind, uint64_t bytes, uint64_t produce_ns)
+{
+	ts_session_count_made(kind, 1);
+	ts_session_learn_cost(kind, bytes, produce_ns);
+}
+
+/** Count @part of the @whole pieces of work in a record, which were taken instead of done. */
+void ts_session_count_part(
+	enum ts_kind kind, const struct ts_lease *lease, uint64_t part, uint64_t whole);
+
+/** The same with a record that is one piece. */
+static inline void ts_session_count_shared(enum ts_kind kind, const struct ts_lease *lease)
+{
+	ts_session_count_part(kind, lease, 1, 1);
+}
 
 /** Another job has asked for a sample of the same name as this job now does. */
 void ts_session_count_met(void);
@@ -93,12 +120,6 @@ void ts_session_advance(uint64_t identity, uint64_t epoch, uint64_t done, uint64
 
 /** What keeps samples of this job from being shared: ts_ledger_refuse(); as above. */
 void ts_session_refuse(const char *text);
-
-/**
- * What making a record of @bytes costs here, for ts_session_deadline_ns(); counting produced
- * work with its time does this, too.
- */
-void ts_session_learn_cost(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns);
 
 /**
  * While @nested, what this thread does is part of a record that is shared as a whole:

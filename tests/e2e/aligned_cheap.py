@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-Aligned items that cost next to nothing are not shared, and are the ones that they would be if they
-were: what each draws was written down here once, and stays.
+Aligned items that cost next to nothing are the same whether jobs share them by the chunk or not: what
+each draws was written down here once, and stays.
 """
 
 import support
@@ -29,8 +29,8 @@ def test_any_workers_batches_and_jobs_give_the_samples_written_down():
     with aligned() as group:
         for outcome in together([job(), job("--size", 5)], group):
             check(outcome)
-        passed = group.statistics()["passed"]
-    assert passed["torch_cheap"] > 1000, "items were not left alone: %s" % passed
+        passed, shared = group.statistics()["passed"], counter(group, "shared")
+    assert shared > 500, (shared, passed)
     assert passed["torch_again"] > 0, "no stretch was made again: %s" % passed
 
 

@@ -50,23 +50,24 @@ const struct ts_session *ts_session_enter_for_pixels(enum ts_reason *ret_reason)
 	return NULL;
 }
 
-void ts_session_count_pass(enum ts_reason reason)
+void ts_session_count_passes(enum ts_reason reason, uint64_t count)
 {
-	fake.passes[reason]++;
+	fake.passes[reason] += count;
 }
 
-void ts_session_count_produced(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns)
+void ts_session_count_made(enum ts_kind kind, uint64_t count)
 {
 	(void)kind;
-	(void)bytes;
-	(void)produce_ns;
+	(void)count;
 }
 
-void ts_session_count_shared(enum ts_kind kind, const struct ts_lease *lease)
+void ts_session_count_part(
+	enum ts_kind kind, const struct ts_lease *lease, uint64_t part, uint64_t whole)
 {
 	(void)kind;
 	(void)lease;
-	fake.shared++;
+	(void)whole;
+	fake.shared += part;
 }
 
 void ts_session_learn_cost(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns)

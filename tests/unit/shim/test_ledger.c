@@ -444,13 +444,13 @@ Test(ledger, a_record_is_given_by_the_job_that_made_it)
 {
 	for (uint32_t i = 0; i < 3; i++)
 		strict_job(i, 10, 0, 0, 100);
-	ts_ledger_give(book, 0, 2, TS_KIND_SAMPLE);
-	ts_ledger_give(book, 0, 2, TS_KIND_PIXELS);
-	ts_ledger_give(book, 0, 2, TS_KIND_BYTES);
-	ts_ledger_give(book, 0, 1, TS_KIND_PIXELS);
-	ts_ledger_give(book, 0, 0, TS_KIND_SAMPLE);
-	ts_ledger_give(book, 0, 4711, TS_KIND_SAMPLE);
-	ts_ledger_give(book, TS_JOB_MAX, 2, TS_KIND_SAMPLE);
+	ts_ledger_give(book, 0, 2, TS_KIND_SAMPLE, 1);
+	ts_ledger_give(book, 0, 2, TS_KIND_PIXELS, 1);
+	ts_ledger_give(book, 0, 2, TS_KIND_BYTES, 1);
+	ts_ledger_give(book, 0, 1, TS_KIND_PIXELS, 1);
+	ts_ledger_give(book, 0, 0, TS_KIND_SAMPLE, 1);
+	ts_ledger_give(book, 0, 4711, TS_KIND_SAMPLE, 1);
+	ts_ledger_give(book, TS_JOB_MAX, 2, TS_KIND_SAMPLE, 1);
 	cr_expect(eq(u64, ts_ledger_meeting_row(book, 1)->given_samples, 1));
 	cr_expect(eq(u64, ts_ledger_meeting_row(book, 1)->given_images, 1));
 	cr_expect(eq(u64, ts_ledger_meeting_row(book, 0)->own, 1));

@@ -13,7 +13,7 @@ import os
 import traceback
 from functools import partial
 
-ABI = 19
+ABI = 20
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/samples.h
@@ -69,7 +69,7 @@ class Lone(ctypes.Structure):
     """struct ts_sample_lone of hooks/torch/samples.h."""
 
     _fields_ = [("sample", _pointer), ("batch", _pointer), ("globals", _pointer),
-                ("position", _number)]
+                ("position", _number), ("still", _number), ("is_seeded", _number)]
 
 
 def _file(name):
@@ -100,6 +100,7 @@ _FUNCTIONS = (
     ("sample_create", _pointer, []),
     ("sample_destroy", None, [_pointer]),
     ("sample_name", None, [_pointer, _text, _text, _text, _number, _small, _int]),
+    ("sample_weigh", None, [_pointer, _small, _small]),
     ("sample_note", None, [_pointer, _number, _small, _small, _small]),
     ("sample_take", _int, [_pointer, _int]),
     ("sample_across", _int, [_pointer]),
@@ -265,7 +266,7 @@ class Sample:
         if not self.handle:
             raise MemoryError
         self.view = _View.from_address(self.handle)
-        for name in ("taken", "verified", "drop", "begin", "note", "seek", "claim_batch"):
+        for name in ("taken", "verified", "drop", "begin", "weigh", "note", "seek", "claim_batch"):
             setattr(self, name, partial(getattr(library, "tsshim_sample_" + name), self.handle))
         for name in ("take_batch", "across", "found"):
             setattr(self, name, partial(getattr(_unlocked, "tsshim_sample_" + name), self.handle))

@@ -10,6 +10,7 @@ own function runs, which is what the program gets as soon as anything of ours fa
 
 import atexit
 import importlib
+import itertools
 import os
 import sys
 import weakref
@@ -238,6 +239,9 @@ def _wrap_iterators(base, dataloader):
             raise
         except Exception:
             self._tsshim_plan = None  # the rest of the iteration is torch's own
+            drawn = [indices for indices, _ in getattr(plan, "drawn", ())]
+            if drawn:
+                self._sampler_iter = itertools.chain(drawn, self._sampler_iter)
             if getattr(plan, "free", None) is not None:  # and begins with as many batches less
                 for _ in zip(range(plan.batches), self._sampler_iter):
                     pass

@@ -3,6 +3,7 @@
 Aligned mode: every sample has a name, and the workers of all jobs split them (docs/rooms/torch.md).
 """
 
+import contextlib
 import struct
 
 import torch
@@ -11,7 +12,7 @@ from ... import native
 from ..item import generators, private, seeding
 from ..naming import aligned_names, hints, scopes, unread
 from ..order import align, free
-from . import ahead, bulk, collate, fetch, lone
+from . import ahead, bulk, chunks, collate, fetch, lone
 
 
 def expect_workers(loader):
@@ -40,6 +41,8 @@ class Drawn(fetch.Fetch):
         self.threads = torch.get_num_threads()
         self.lone = None  # lone.Lone; False: items are made singly
         self.is_alone = False  # nobody else was asking for the item before
+        self.again = 0  # native.AGAIN, for an item that its chunk has as well
+        self.chunks = None  # chunks.Chunks, where samples go by these
 
     @classmethod
     def expect_workers(cls):
@@ -78,6 +81,42 @@ class Drawn(fetch.Fetch):
         elif prefix is None:
             native.count_pass(self.scope.reason)
         return index is not None and prefix is not None
+
+    def _fill(self):
+        self.chunks = self._by_chunk()
+        if self.chunks is not None:
+            self.chunks.fill()
+        super()._fill()
+        if self.scope.item_bytes is None and self.scope.is_cheap() and self.error is None:
+            self.scope.item_bytes = chunks.bytes_of(self.batch.sample(0, False))
+
+    def _by_chunk(self):
+        """The Chunks of this batch; None: its samples go singly."""
+        scope, work = self.scope, self.work
+        if work.free is not None or not scope.auto or scope.bulk is not None or \
+                scope.is_unshareable() or scope.exchanges:
+            return None
+        dataset, indices = chunks.inside(scope, self.indices)
+        if indices is None:
+            return None
+        scope.size = chunks.size_of(self, *self._streams(dataset, work)[:2], chunks.guess(scope))
+        if (scope.size or chunks.SINGLE) == chunks.SINGLE:
+            return None
+        if scope.is_untried:
+            if not self._try_first():
+                return None
+        self.batch.row_min = 1
+        return chunks.Chunks(self, lone.Seeded(self), scope.size)
+
+    def _try_first(self):
+        """Make the first item, which its chunk has as well; whether it was made."""
+        self._name(self.work, 0, self.indices[0])
+        self.again = native.AGAIN
+        try:
+            self._compute(0, None)
+        finally:
+            self.again = 0
+        return not self.scope.is_untried
 
     def _next(self, position, patient):
         if patient and not self.scope.is_untried:
@@ -182,14 +221,19 @@ class Drawn(fetch.Fetch):
         if has_read:
             self.scope.learn_reads()
         if have_moved:
-            self.scope.note_moved(aligned_names.MOVES)
+            self.scope.note_moved()
         return value
+
+    def _item_without_us(self, position):
+        with contextlib.suppress(Exception):  # as far as that works: it says what to draw
+            self._name(self.work, position, self.indices[position])
+        return super()._item_without_us(position)
 
     def _listed_item(self, index, verdict, how=0):
         """As the superclass does it, in sight of the library."""
         if verdict is not None:
             return super()._item(index, verdict)
-        self.sample.begin(how)
+        self.sample.begin(how or self.again)
         raised = True
         try:
             value = super()._item(index)
@@ -224,13 +268,17 @@ class Drawn(fetch.Fetch):
     # ---- ahead ----
 
     def _wait(self, position):
+        return self.wait(lambda wait: self._ask(position, wait))
+
+    def wait(self, ask):
+        """What @ask(how long to wait) says of what is BUSY, once there is nothing else to do; or BUSY."""
         if self._look_ahead():
             self.moments = 0
             return native.BUSY
         wait = native.WAIT
         if self.moments < ahead.MOMENTS and self._may_be_sent_more():
             wait, self.moments = native.MOMENT, self.moments + 1
-        return self._ask(position, wait)
+        return ask(wait)
 
     def _may_look_ahead(self):
         return self.scope.may_look_ahead and worker_queue is not None and self.error is None \
@@ -250,6 +298,10 @@ class Drawn(fetch.Fetch):
             return False
         for work in worker_queue.waiting():
             if type(work.indices) not in (list, tuple):
+                continue
+            if self.chunks is not None:
+                if self.chunks.look_ahead(work):
+                    return True
                 continue
             position = self._claim_ahead(work)
             if position is not None:

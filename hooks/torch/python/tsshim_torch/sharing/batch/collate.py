@@ -68,10 +68,10 @@ def _collates_plain(kind):
     return type(torch_collate.default_collate([leaf, leaf])) is torch.Tensor
 
 
-def _is_row(spec):
+def _is_row(spec, least):
     kind, _, shape, strides, _ = spec
     return kind in tensors.KINDS and kind != tensors.PART and _collates_plain(kind) and \
-        tensors.is_c_order(shape, strides, 1) and tensors.spec_bytes(spec) >= ROW_MIN
+        tensors.is_c_order(shape, strides, 1) and tensors.spec_bytes(spec) >= least
 
 
 def _new_rows(count, spec):
@@ -126,6 +126,7 @@ class Batch:
         """@copy is native.copy(), or does the same where there is no library."""
         self.copy = copy
         self.moves = False  # what a collate function makes goes into memory of the pool
+        self.row_min = ROW_MIN
         self.values = [None] * count  # finished samples, where not direct
         self.parts = [None] * count  # (skeleton, leaves), None in the place of a row
         self.direct = self.is_default = direct
@@ -190,6 +191,41 @@ class Batch:
         self._note_origin(position, origin)
         return extra
 
+    def put_rows(self, position, specs, skeletons, rows, payload, size):
+        """
+        Samples of a chunk, the @rows of those with @skeletons: each leaf of all of them lies in one
+        piece of the @size bytes at @payload.  Raises when these are no samples here.
+        """
+        count, skeletons = len(skeletons), skeletons[rows.start:rows.stop]
+        _, _, sizes, are_rows = self._layout_of(specs)
+        all_sizes = [size * count for size in sizes]
+        if codec.payload_bytes(all_sizes) != size:
+            raise ValueError("sizes")
+        addresses = [payload + offset + size * rows.start
+                     for offset, size in zip(codec.offsets(all_sizes), sizes)]
+        for skeleton in skeletons:
+            codec.check(skeleton)  # its classes are known here
+        places = [[address + size * at for address, size in zip(addresses, sizes)]
+                  for at in range(len(skeletons))]
+        if not self.direct:
+            self.put_values(position, [codec.join(skeleton, map(tensors.make_leaf, specs, place, sizes))
+                                       for skeleton, place in zip(skeletons, places)])
+            return
+        self._place(position, specs, skeletons[0], addresses)
+        if not self.direct or not all(are_rows):
+            for at in range(1, len(skeletons)):
+                self._place(position + at, specs, skeletons[at], places[at])
+            return
+        for (_, base, size), address in zip(self.rows, addresses):
+            self.copy(base + position * size, address, len(rows) * size, len(self.parts) * size)
+        if not self.staged:
+            self.staged, self.flat = [None] * len(specs), codec.flat_kinds(skeletons[0])
+        for at, skeleton in enumerate(skeletons, position):
+            is_flat = self.flat is not None and codec.flat_kinds(skeleton) == self.flat
+            if not is_flat and codec.places(skeleton) != self.places:
+                self.direct = False
+            self.parts[at] = (skeleton, self.staged if is_flat else list(self.staged))
+
     def _note_origin(self, position, origin):
         if self.origins is not None and origin is not None:
             at = position * ORIGIN_BYTES
@@ -235,7 +271,7 @@ class Batch:
         known = self.known.get(specs)
         if known is None:
             sizes = [tensors.spec_bytes(spec) for spec in specs]
-            are_rows = [_is_row(spec) for spec in specs]
+            are_rows = [_is_row(spec, self.row_min) for spec in specs]
             layout = tuple(spec for spec, is_row in zip(specs, are_rows) if is_row)
             known = self.known[specs] = (layout, codec.offsets(sizes), sizes, are_rows)
         return known

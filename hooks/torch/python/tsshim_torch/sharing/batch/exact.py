@@ -20,13 +20,13 @@ import threading
 import torch
 from torch.utils.data._utils import worker as torch_worker
 
-from ... import any_torch, clock, native
+from ... import any_torch, asking, clock, native
 from ...fingerprint import environment
 from ...judge import judgement, versions
 from ..item import codec, generators, seeding
 from ..naming import hints, scopes, unread
 from ..order import align
-from . import collate, fetch
+from . import chunks, collate, fetch, lone
 
 # Batches after which a data set whose items are cheap, or refused, is looked at again.
 RETRY = 256
@@ -103,11 +103,15 @@ class Scope(scopes.Scope):
         self.unnamed = ()  # sentinels of the others
         self.stream = b"exact"
         self.said = False  # that samples are shared, to the workers of the next epoch
+        self.quiet_until = 0  # batches to go by, for nobody else asks for the chunks of this data set
+        self.batch_size = 1
         found = hints.left(self)
         if found is not None:
             self.reason, self.off_until = found, RETRY
         elif hints.are_shared(self):  # others have timed items
-            self.items, self.item_ns = TIMED, scopes.CHEAP_NS
+            self.items, self.item_ns, self.hinted = TIMED, scopes.CHEAP_NS, hints.told(self)
+            if self.hinted:
+                self.items, self.item_ns = scopes.CHEAP_AFTER, 0
 
     def rest(self, reason):
         self.reason = reason
@@ -116,13 +120,14 @@ class Scope(scopes.Scope):
 
     def say(self):
         """A batch was made with us; what was named in it is shared."""
-        if not self.said and self.off_until == 0 and self.prefixes:
+        if not self.said and self.off_until == 0 and self.prefixes and self.batches > self.quiet_until:
             self.said = True
             hints.shares(self)
+            hints.tell(self, self.size if self.is_cheap() and self.size else 0)
         if self.met is None:
             return
         obstacle = self.reason if self.off_until else self.obstacle()
-        if obstacle is not None or self.prefixes and not self.is_cheap():
+        if obstacle is not None or self.prefixes and (self.size or not self.is_cheap()):
             self.tell(obstacle)
 
     def judge(self):
@@ -181,6 +186,15 @@ class Scope(scopes.Scope):
     def is_cheap(self):
         return self.items < TIMED or self.item_ns < scopes.CHEAP_NS
 
+    def is_to_be_asked_later(self):
+        return False
+
+    def ask_later(self):
+        """Nobody else asks for chunks."""
+        batch_ns = max(1, self.item_ns * self.batch_size)
+        self.quiet_until = self.batches + lone.STRETCH_NS // batch_ns
+        hints.leave(self, b"alone")
+
     def is_not_worth_a_look(self, count):
         return self._may_change() and self.item_ns is not None and \
             self.item_ns * count < LOOKS * self.cost * 1e9
@@ -193,7 +207,6 @@ class Scope(scopes.Scope):
 class Items(fetch.Fetch):
     """A batch of items that draw no random numbers: in any order, split between all jobs."""
 
-    draws = False
     lone_nests = 0  # a job alone, or with others of other seeds, shares pixels as ever
     timed = None  # (codec.Encoded, digests of its leaves) of an item that was timed
 
@@ -232,7 +245,7 @@ class Items(fetch.Fetch):
         if scope.off_until > scope.batches:
             return None
         if scope.is_cheap():
-            if scope.items >= TIMED:  # more than that where the first of them took long
+            if scope.items >= TIMED and not self._may_chunk():
                 scope.tell_cheap()
                 scope.rest(b"torch_cheap")
             return None
@@ -247,6 +260,78 @@ class Items(fetch.Fetch):
             return None
         self.sample.name(prefix, stream, index, 0, self.draws)
         return self.sample.take(wait)
+
+    def _fill(self):
+        if not self._fill_by_chunks():
+            super()._fill()
+            self._learn_size()
+
+    def _fill_by_chunks(self):
+        """Whether the batch came by chunks."""
+        size = self._size()
+        if size is None:
+            return False
+        self.batch.row_min = 1
+        chunks.Chunks(self, self, size).fill()
+        return True
+
+    def _size(self):
+        """Of the chunks that this batch comes by, or None."""
+        scope = self.scope
+        if scope.item_bytes is None and not scope.hinted or not self._may_chunk():
+            return None
+        name = scope.name_of(chunks.inside(scope, self.indices)[0])
+        if name is None:  # each batch would find so
+            scope.rest(scope.reason)
+            return None
+        scope.size = chunks.size_of(self, name, name, chunks.guess(scope))
+        return None if (scope.size or chunks.SINGLE) == chunks.SINGLE else scope.size
+
+    def _may_chunk(self):
+        """Whether these samples may go by chunks."""
+        scope = self.scope
+        return scope.off_until <= scope.batches and scope.auto and not scope.is_unshareable() and \
+            chunks.inside(scope, self.indices)[1] is not None
+
+    def _learn_size(self):
+        """Of a cheap item, which may make chunks."""
+        scope = self.scope
+        if scope.item_bytes is None and scope.items >= TIMED and scope.is_cheap() and self.error is None:
+            scope.item_bytes = chunks.bytes_of(self.batch.sample(0, False))
+
+    def values(self, _work, chunk, how):
+        """The items of @chunk Made, as lone.Seeded does it."""
+        scope, sample, get = self.scope, self.sample, self.items.get
+        watched = [(look, look()) for look in scope.unnamed] if how else ()
+        if how:
+            self.arm()
+        values, error = [], None
+        sample.begin(how)
+        begin = clock.thread_ns()
+        try:
+            for index in chunk.indices:
+                values.append(get(index))
+        except Exception as raised:  # the program's own; raised again when it is its turn
+            error = asking.theirs(raised)
+        finally:
+            ns = clock.thread_ns() - begin
+            sample.weigh(len(values) + (error is not None), len(chunk.indices))
+            may_publish = sample.end(native.MADE if error is None else native.RAISED)
+            scope.note_files(sample.unfit())
+        if error is None:
+            scope.learn_many(len(values), ns)
+        made = lone.Made(values, error, may_publish)
+        if unread.noticed() != scope.noticed:  # the name lacks a leaf
+            scope.learn_reads()
+            made.may_publish = False
+        if any(look() != before for look, before in watched):
+            native.count_pass(b"torch_impure", len(values))
+            scope.rest(b"torch_impure")
+            made.may_publish = False
+        return made
+
+    def wait(self, ask):
+        return ask(native.WAIT)
 
     def _item(self, index, verdict=None):
         # Only what is to be published need be looked at.
@@ -282,16 +367,18 @@ class Chain(Items):
         self.extra = [kind.get() for kind in self.scope.kinds]
         self.digest = native.digest(b"".join(self.extra))
         try:
-            for position in range(len(self.indices)):
-                if position < self.failed_at:
-                    self._settle(position, self._ask(position, native.WAIT))
+            if not self._fill_by_chunks():
+                for position in range(len(self.indices)):
+                    if position < self.failed_at:
+                        self._settle(position, self._ask(position, native.WAIT))
+                self._learn_size()
         finally:
             self._set_states()
             self._count_drawn()
 
     def _count_drawn(self):
         """For the advice of `tsrun stats`: --align would share these between all seeds."""
-        if self.scope.is_cheap() or not self.indices:
+        if self.scope.is_cheap() and self.scope.size is None or not self.indices:
             return
         dataset = self.scope.dataset
         if self.scope.unwrap is not None:
@@ -319,7 +406,15 @@ class Chain(Items):
         self.digest = native.digest(b"".join(self.extra))
         return value
 
-    def _took(self, extra):
+    def values(self, work, chunk, how):
+        self._set_states()
+        made = super().values(work, chunk, how)
+        self.computed += len(made.values)
+        made.extra = self.extra = [kind.get() for kind in self.scope.kinds]
+        self.digest = native.digest(b"".join(self.extra))
+        return made
+
+    def took(self, extra):
         self.after = self.extra = extra
         self.digest = native.digest(b"".join(extra))
 
@@ -344,6 +439,10 @@ def _begin(fetcher, indices):
     batched = fetcher.auto_collation
     known = not batched or type(indices) in (list, tuple)
     count = len(indices) if batched and known else 1
+    scope.batch_size = count
+    if scope.batches <= scope.quiet_until:
+        native.count_pass(b"alone", count)
+        return None
     if scope.batches > scope.off_until:
         if scope.off_until:
             scope.off_until = scope.items = 0

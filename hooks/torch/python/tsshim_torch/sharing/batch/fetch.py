@@ -33,6 +33,11 @@ def copy_to_ring(target, source, size):
 META_ROOM = 256  # bytes; a sample with more structure is taken one by one
 
 
+def as_bytes(indices):
+    """@indices, which can_be_named(), as bytes."""
+    return array.array("q", indices).tobytes()
+
+
 class Names:
     """The names of the samples of one batch as C has them; lives as long as they are used."""
 
@@ -81,11 +86,11 @@ class Taking:
         view.head, view.head_bytes = self._head, len(self._head)
         view.leaves, view.leaf_count = ctypes.addressof(self._leaves), len(leaves)
         view.payload_bytes = codec.payload_bytes([leaf[1] for leaf in leaves])
-        view.states = _address(states)
-        view.metas, view.meta_room = _address(self._metas), META_ROOM
+        view.states = address_of(states)
+        view.metas, view.meta_room = address_of(self._metas), META_ROOM
         view.meta_bytes = ctypes.addressof(self._sizes)
         if batch.origins is not None:
-            view.origins = _address(batch.origins)
+            view.origins = address_of(batch.origins)
         self._names = names
 
     def take(self, sample, start, patient):
@@ -104,7 +109,7 @@ class Taking:
         return end
 
 
-def _address(room):
+def address_of(room):
     """Where a bytearray is, which must not change its size from now on."""
     return ctypes.addressof((ctypes.c_char * len(room)).from_buffer(room))
 
@@ -247,7 +252,7 @@ class Fetch:
             sample.drop()
             return False
         sample.taken()
-        self._took(extra)
+        self.took(extra)
         return True
 
     def _verify(self, position):
@@ -319,6 +324,7 @@ class Fetch:
 
     # ---- what a mode does in its own way ----
 
+    draws = False  # whether names say what state generators are in
     moves = False  # whether what a collate function made may go into memory of ours
     extra = None  # what goes into the next record besides the sample
     # Of items that go to nobody, so many in a row, no decodes are shared either: they are likely to
@@ -340,17 +346,17 @@ class Fetch:
         """The verdict on the sample at @position, BUSY so far, once there is nothing else to do."""
         return self._ask(position, native.WAIT)
 
-    def _took(self, extra):
+    def took(self, extra):
         """A record was taken that had this extra."""
 
     def _fill(self):
-        """Put all samples into the batch; those in the making elsewhere last."""
-        position = 0
-        while position < self.failed_at:
+        """Put all samples into the batch that are not there yet; those in the making elsewhere last."""
+        position = self.progress.find(native.UNSEEN)
+        while 0 <= position < self.failed_at:
             position, verdict = self._next(position, True)
             if position < self.failed_at:
                 self._settle(position, verdict)
-            position += 1
+            position = self.progress.find(native.UNSEEN, position)
         self._fill_rest()
 
     def _fill_rest(self):

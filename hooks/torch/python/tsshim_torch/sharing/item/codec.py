@@ -177,9 +177,14 @@ def _of_any(sample):
     return skeleton, leaves, encoder.has_objects
 
 
+def parts_of(sample):
+    """(skeleton, leaves, whether it is collated as it is) of @sample.  Raises Unshareable."""
+    return _of_pair(sample) or _of_any(sample)
+
+
 def encode(sample, extra=None):
     """@sample Encoded.  @extra, plain values, goes along.  Raises Unshareable."""
-    skeleton, leaves, is_whole = _of_pair(sample) or _of_any(sample)
+    skeleton, leaves, is_whole = parts_of(sample)
     return Encoded(tuple([leaf.spec for leaf in leaves]), skeleton, leaves, extra, is_whole)
 
 

@@ -87,11 +87,15 @@ class Globals:
         owner = self.look()
         if owner is None:
             return None, functools.partial(generators.restore, generators.save())
+        memories, left_over, numpy = self.snapshot(owner)
+        return owner, functools.partial(_put_back, memories, self.owners[_TORCH], owner, left_over, numpy)
+
+    def snapshot(self, owner):
+        """All of the states, where they have their places; @owner is what look() gave."""
         found = ((self.entries[_TORCH].words, private.TORCH_BYTES),
                  (self.entries[_PYTHON].more, _PYTHON_BYTES))
-        memories = [(at, ctypes.string_at(at, size)) for at, size in found]
-        return owner, functools.partial(_put_back, memories, self.owners[_TORCH], owner,
-                                        owner.gauss_next, generators.save_numpy())
+        return ([(at, ctypes.string_at(at, size)) for at, size in found], owner.gauss_next,
+                generators.save_numpy())
 
     def seed(self, torch_seed, python_seed, numpy_seed):
         """Seed all three, the first two with 64 bits, the last one with 32."""

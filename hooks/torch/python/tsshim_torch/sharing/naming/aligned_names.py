@@ -13,7 +13,7 @@ from torch.utils.data._utils import worker as torch_worker
 
 from ... import clock, native
 from ...fingerprint import shared
-from ..batch import bulk
+from ..batch import bulk, lone
 from ..item import objects, private
 from ..order import align
 from . import loaders, scopes, unread
@@ -40,6 +40,8 @@ class Scope(scopes.Scope):
         self.may_keep = False  # what was read before the first item, and not be seen
         self.in_directory = native.saw_relative()
         self.spares = []  # structs like .sample, for across.py
+        self.still = 0  # items in a row that drew nothing
+        self.asks_from = 0  # .items from which the chunks of a lone job are asked for again
         _inherit(self)
         if self.auto and scopes.fetches_batches(self.dataset):
             self.bulk = bulk.Known()
@@ -65,6 +67,18 @@ class Scope(scopes.Scope):
             self.counted = unread.names()  # of all the iteration, but for what it reads itself
         return self.counted if self.all_are_noticed() else None
 
+    def is_cheap(self):
+        return super().is_cheap() if self.size is None else self.size > 1
+
+    def is_to_be_asked_later(self):
+        """Whether nobody else was asking for chunks a moment ago."""
+        return self.items < self.asks_from
+
+    def ask_later(self):
+        """Nobody else asks for chunks."""
+        if not self.is_to_be_asked_later():
+            self.asks_from = self.items + lone.length(self)
+
     def arm(self):
         self.use_transforms()
         return super().arm()
@@ -86,7 +100,7 @@ class Scope(scopes.Scope):
         """Whether numbers that processes share are no more what the names say."""
         return bool(self.cells) and any(shared.now(cell) != data for cell, data in self.cells)
 
-    def note_moved(self, moves):
+    def note_moved(self, moves=MOVES):
         """They are not, and @moves count: those that items move are no part of a name that others have."""
         self.moves += moves
         _told[_MOVES] = self.moves >= MOVES

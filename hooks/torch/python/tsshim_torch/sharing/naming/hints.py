@@ -15,7 +15,7 @@ from ... import clock
 
 SLOTS = 64  # pairs of data set and collate function that are remembered
 SECONDS = 60  # that a hint is believed
-REASONS = (b"torch_cheap", b"torch_dataset", b"torch_getitems", b"torch_impure",
+REASONS = (b"alone", b"torch_cheap", b"torch_dataset", b"torch_getitems", b"torch_impure",
            b"torch_versions")
 
 # The words of a slot, of 64 bits each.  One that is read between two stores is a wrong hint.

@@ -169,6 +169,10 @@ class Scope:
         self.checked, self.cost = float("-inf"), 0.0
         self.item_ns = None
         self.items = 0
+        self.sizes = {}  # prefix -> how many samples the chunks of an epoch have,
+        self.size = None  # and in this one; 1: they go singly; None: not known
+        self.hinted = 0  # such a size, as another worker has left it
+        self.item_bytes = None  # of the leaves of a cheap item
         self.has_told = False  # that these are cheap
         self.exchanges = False  # an item has put another generator in the place of a global one
         self.lone = 0  # items in a row that nobody else had asked for
@@ -332,7 +336,8 @@ class Scope:
 
     def obstacle_of_items(self):
         """The same of what has a name."""
-        if Scope.is_cheap(self):  # which default mode takes others to be, until some were timed
+        # Default mode takes others to be cheap, too, until some were timed.
+        if Scope.is_cheap(self) and (self.size or 1) == 1:
             self.tell_cheap()
             return b"torch_cheap"
         if self.unfit >= UNSHAREABLE:

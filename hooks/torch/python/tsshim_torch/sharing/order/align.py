@@ -8,6 +8,7 @@ occurrence), whoever computes it; docs/rooms/torch.md says what each of them is,
 sampler draws.
 """
 
+import collections
 import hashlib
 import marshal
 import sys
@@ -21,6 +22,8 @@ from ..naming import unread
 from . import orders, torchdata
 from ..naming.digests import digest
 
+MOST = 64  # samples of a chunk (batch/chunks.py), which may begin in one batch and end in another
+
 # A first iteration that was given up after so many batches is a look at the data, not an epoch.
 FIRST_LOOK = 2
 
@@ -28,20 +31,22 @@ FIRST_LOOK = 2
 class Work:
     """The indices of one batch and what their generators are derived from; goes to a worker."""
 
-    __slots__ = ("indices", "occurrences", "stream", "number", "free", "looked", "names", "raised")
+    __slots__ = ("indices", "occurrences", "stream", "number", "free", "around", "looked", "names",
+                 "raised")
 
-    def __init__(self, indices, occurrences, stream, number=0, free=None):
+    def __init__(self, indices, occurrences, stream, number=0, free=None, around=None):
         self.indices = indices  # what the sampler gave: a batch, or one index
         self.occurrences = occurrences  # per index, or None: all 0
         self.stream = stream  # 16 bytes for (seed, epoch, ordinal)
         self.number = number  # of the batch in the epoch
         self.free = free  # free.Chosen: what else the order was free to choose; None: nothing
+        self.around = around  # (place, before, after, occurrences of these two) in the order, where that is known
         self.looked = 0  # how far a worker looked ahead into this batch
         self.names = None  # (prefixes they were made with, Names or False) when it did
         self.raised = None  # {position: exception} of what was made ahead
 
     def __reduce__(self):
-        return Work, (self.indices, self.occurrences, self.stream, self.number, self.free)
+        return Work, (self.indices, self.occurrences, self.stream, self.number, self.free, self.around)
 
     # For whoever stands between the iterator and its workers, and looks for indices.
 
@@ -332,19 +337,54 @@ class Plan(Iteration):
         self.started = False
         self.batches = 0
         self.seen = {}  # by the data set that the index is of
+        self.arranges = None  # whether a batch is told what lies around it in the order; None: not known
+        self.drawn = collections.deque()  # (indices, occurrences) of batches that were drawn ahead
+        self.place, self.before = 0, ([], [])  # of the next batch; what lies before that, in its chunk
 
     def next_index(self, iterator):
         """What iterator._next_index() gives, at the yield, under the derived generators."""
         if self.started and self.free is None and (self.draws_once or self.state is None):
+            if self.drawn:
+                return self._arranged(iterator)
             index, error = yield
-            return None if error is not None else self.work(index, iterator._auto_collation)
+            return None if error is not None else self._work(iterator, index)
         with generators.used():
             if not self.started:
                 self._start(iterator)
             if self.free is not None:
                 return self.free.work(self)
             index, error = yield from self._draw(iterator)
-        return None if error is not None else self.work(index, iterator._auto_collation)
+        return None if error is not None else self._work(iterator, index)
+
+    def _work(self, iterator, index):
+        """The Work for what the sampler gave."""
+        if self.arranges is None:
+            self.arranges = self.draws_once and iterator._auto_collation and not native.settings.locality and \
+                type(iterator._index_sampler) is torch.utils.data.BatchSampler and \
+                not torchdata.is_one(iterator) and not self.batches
+        if not self.arranges:
+            return self.work(index, iterator._auto_collation)
+        self.drawn.append((index, self._count_all(index)))
+        return self._arranged(iterator)
+
+    def _arranged(self, iterator):
+        """The Work for the first of what was drawn, with what lies around it in its chunks."""
+        indices, counts = self.drawn.popleft()
+        end = self.place + len(indices)
+        missing = -end % MOST
+        for more in iterator._sampler_iter if sum(len(batch) for batch, _ in self.drawn) < missing else ():
+            self.drawn.append((more, self._count_all(more)))
+            if sum(len(batch) for batch, _ in self.drawn) >= missing:
+                break
+        after = [[part for drawn in self.drawn for part in drawn[which]][:missing] for which in (0, 1)]
+        around = (self.place, self.before[0], after[0],
+                  *[found if any(found) else None for found in (self.before[1], after[1])])
+        work = self.make_work(indices, counts)
+        work.around = around
+        self.place = end
+        kept = end % MOST
+        self.before = ((self.before[0] + indices)[-kept:], (self.before[1] + counts)[-kept:]) if kept else ([], [])
+        return work
 
     def _start(self, iterator):
         self.started = True
@@ -396,9 +436,12 @@ class Plan(Iteration):
             except TypeError:  # something that only the data set itself understands
                 self.batches += 1
                 return indices
+        return self.make_work(indices, self._count_all(indices))
+
+    def _count_all(self, indices):
         if self.unwrap is not None:
-            return self.make_work(indices, [self.count(index) for index in indices])
-        return self.make_work(indices, self._seen_of(self.dataset).count_all(indices))
+            return [self.count(index) for index in indices]
+        return self._seen_of(self.dataset).count_all(indices)
 
     def make_work(self, indices, occurrences, free=None):
         """The next Work; @occurrences of each of the @indices, of which there may be one alone."""
