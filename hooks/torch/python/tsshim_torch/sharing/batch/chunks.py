@@ -108,7 +108,8 @@ def encode(values, extra=None):
     if any(wholes) or any(tuple([leaf.spec for leaf in row]) != specs for row in leaves[1:]):
         one = codec.encode(list(values), extra)
         return _LIST + one.meta, one.leaves, one.bytes
-    meta = marshal.dumps((specs, list(skeletons), extra), codec.VERSION)
+    kinds = set(map(codec.flat_kinds, skeletons))
+    meta = marshal.dumps((specs, len(kinds) == 1 and None not in kinds, list(skeletons), extra), codec.VERSION)
     columns = list(zip(*leaves))
     if any(column[0].bytes and len({leaf.address for leaf in column}) < len(column) for column in columns):
         raise codec.Unshareable("one buffer again and again")
@@ -134,8 +135,10 @@ def is_equal(values, extra, rows, meta, address, size):
     found, leaves, count = encode(values, extra)
     if meta[:1] == _LIST:
         return found == meta and count == size and fetch.is_equal(leaves, address)
-    specs, skeletons, its_extra = marshal.loads(meta[1:])
-    if found[1:] != marshal.dumps((specs, skeletons[rows.start:rows.stop], its_extra), codec.VERSION):
+    specs, _, skeletons, its_extra = marshal.loads(meta[1:])
+    its_specs, _, made, _ = marshal.loads(found[1:])
+    if marshal.dumps((specs, skeletons[rows.start:rows.stop], its_extra), codec.VERSION) != \
+            marshal.dumps((its_specs, made, extra), codec.VERSION):
         return False
     sizes = [column[0].bytes for column in leaves]
     return all(
@@ -158,10 +161,10 @@ def put(batch, chunk, meta, payload, size):
             raise ValueError("samples")
         batch.put_values(chunk.start, values[chunk.rows.start:chunk.rows.stop])
         return extra
-    specs, skeletons, extra = marshal.loads(meta[1:])
+    specs, are_flat, skeletons, extra = marshal.loads(meta[1:])
     if len(skeletons) != len(chunk.indices):
         raise ValueError("samples")
-    batch.put_rows(chunk.start, specs, skeletons, chunk.rows, payload, size)
+    batch.put_rows(chunk.start, specs, skeletons, chunk.rows, payload, size, are_flat)
     return extra
 
 

@@ -191,40 +191,43 @@ class Batch:
         self._note_origin(position, origin)
         return extra
 
-    def put_rows(self, position, specs, skeletons, rows, payload, size):
+    def put_rows(self, position, specs, skeletons, rows, payload, size, are_flat):
         """
         Samples of a chunk, the @rows of those with @skeletons: each leaf of all of them lies in one
-        piece of the @size bytes at @payload.  Raises when these are no samples here.
+        piece of the @size bytes at @payload.  The skeletons @are_flat, all of one kind, or may be
+        any.  Raises when these are no samples here.
         """
-        count, skeletons = len(skeletons), skeletons[rows.start:rows.stop]
         _, _, sizes, are_rows = self._layout_of(specs)
-        all_sizes = [size * count for size in sizes]
+        all_sizes = [size * len(skeletons) for size in sizes]
         if codec.payload_bytes(all_sizes) != size:
             raise ValueError("sizes")
         addresses = [payload + offset + size * rows.start
                      for offset, size in zip(codec.offsets(all_sizes), sizes)]
+        skeletons = skeletons[rows.start:rows.stop]
+        if self.direct and are_flat and all(are_rows):
+            self._place(position, specs, skeletons[0], addresses)
+            flat = codec.flat_kinds(skeletons[0])
+            if self.direct and (self.flat is None or self.flat == flat):
+                self._place_rows(position, skeletons, addresses, flat)
+                return
         for skeleton in skeletons:
             codec.check(skeleton)  # its classes are known here
-        places = [[address + size * at for address, size in zip(addresses, sizes)]
-                  for at in range(len(skeletons))]
-        if not self.direct:
-            self.put_values(position, [codec.join(skeleton, map(tensors.make_leaf, specs, place, sizes))
-                                       for skeleton, place in zip(skeletons, places)])
-            return
-        self._place(position, specs, skeletons[0], addresses)
-        if not self.direct or not all(are_rows):
-            for at in range(1, len(skeletons)):
-                self._place(position + at, specs, skeletons[at], places[at])
-            return
+        for at, skeleton in enumerate(skeletons):
+            place = [address + size * at for address, size in zip(addresses, sizes)]
+            if self.direct:
+                self._place(position + at, specs, skeleton, place)
+            else:
+                leaves = map(tensors.make_leaf, specs, place, sizes)
+                self.put_plain(position + at, codec.join(skeleton, iter(leaves)))
+
+    def _place_rows(self, position, skeletons, addresses, flat):
+        """Those with these @flat @skeletons, whose leaves are all rows and lie there as well."""
+        count = len(skeletons)
         for (_, base, size), address in zip(self.rows, addresses):
-            self.copy(base + position * size, address, len(rows) * size, len(self.parts) * size)
-        if not self.staged:
-            self.staged, self.flat = [None] * len(specs), codec.flat_kinds(skeletons[0])
-        for at, skeleton in enumerate(skeletons, position):
-            is_flat = self.flat is not None and codec.flat_kinds(skeleton) == self.flat
-            if not is_flat and codec.places(skeleton) != self.places:
-                self.direct = False
-            self.parts[at] = (skeleton, self.staged if is_flat else list(self.staged))
+            self.copy(base + position * size, address, count * size, len(self.parts) * size)
+        if self.flat is None:
+            self.staged, self.flat = [None] * len(addresses), flat
+        self.parts[position:position + count] = [(skeleton, self.staged) for skeleton in skeletons]
 
     def _note_origin(self, position, origin):
         if self.origins is not None and origin is not None:
