@@ -1,143 +1,150 @@
 # SPDX-License-Identifier: MIT
 """Items that cost next to nothing are shared by the chunk, and are what they are alone."""
 
-import collections
+import signal
 
 import pytest
 
+import meeting
 import support
-from aligned_common import aligned, counter, full_dev_shm, job_of, together, well, without_ring
-from support import Group, run
+from aligned_common import ONCE_SHARED, aligned, counter, full_dev_shm, job_of, together, well, without_ring
+from support import Group, finish, run, signal_job, start, wait_until
 
-job = job_of("chunks_job.py")
-DELIVERED = 2 * 300
+chunks_job = job_of("chunks_job.py")
 
 
-def lines(outcome, word):
+def job(*scenes):
+    """The job that plays these @scenes, each a line of options."""
+    return chunks_job(*" --then ".join(scenes).split())
+
+
+def lines(outcome, word=""):
     return [line for line in support.facts(well(outcome).output) if line.startswith(word)]
 
 
-def items(outcome):
-    """How often each (epoch, index, digest) was delivered."""
-    return collections.Counter(lines(outcome, "epoch"))
-
-
-def alone(*options):
-    return without_ring(job(*options))
-
-
-def check(jobs, outcomes):
-    """Each job got what it gets alone, batch by batch."""
-    for options, outcome in zip(jobs, outcomes):
-        assert lines(outcome, "") == lines(alone(*options), ""), options
-
-
-def share(jobs, delivered=DELIVERED, **settings):
-    """How many samples the @jobs took; what they made and took is what they were given."""
+def share(*jobs, **settings):
+    """
+    What part of what they were given the @jobs, of one or more scenes each, took from others.  Each gets
+    what it gets alone, batch by batch; what they made and took is what they were given.
+    """
+    commands = [job(*scenes) for scenes in jobs]
     with aligned(**settings) as group:
-        outcomes = together([job(*options) for options in jobs], group)
+        outcomes = together(commands, group)
         made, shared = counter(group, "produced"), counter(group, "shared")
-        passed = group.statistics()["passed"]
+        passed = {name: count for name, count in group.statistics()["passed"].items() if count}
         group.assert_clean()
-    check(jobs, outcomes)
-    assert made + shared == delivered * len(jobs), (made, shared, {
-        name: count for name, count in passed.items() if count})
-    return shared
+    for command, outcome in zip(commands, outcomes):
+        assert lines(outcome) == lines(without_ring(command)), command
+        assert "differs" not in outcome.errors, outcome.errors
+    given = sum(int(line.split()[2]) for outcome in outcomes for line in lines(outcome, "epoch"))
+    assert made + shared == given, (made, shared, given, passed)
+    return shared / given
 
 
-# Of two epochs of two jobs one could be taken, but for what all make before they know what an item costs.
-ENOUGH = DELIVERED / 4
+# Of two jobs each takes a half at most, and makes all until it knows what an item costs.
+ENOUGH = 0.25
 
 
-@pytest.mark.parametrize("kind", ["pictures", "small", "named", "arrays", "text"])
-def test_jobs_share_what_is_the_same_as_alone(kind):
-    jobs = [("--batch", "64"), ("--batch", "64")]
-    assert share([(kind, *options) for options in jobs]) > ENOUGH
+@pytest.mark.parametrize("scenes", [
+    ["%s --batch 64" % kind for kind in ("pictures", "small", "named", "arrays", "text")],
+    ["%s --batch 50 --collate" % kind for kind in ("uneven", "mixed")],
+    ["pictures --batch 50 " + more for more in (
+        "--workers 0", "--workers 2", "--persistent", "--collate", "--drop-last")],
+    ["pictures --batch 50 --order " + order for order in ("rows", "subset", "weights", "once", "slowly")]])
+def test_jobs_share_what_is_the_same_as_alone(scenes):
+    assert share(scenes, scenes) > ENOUGH
 
 
-@pytest.mark.parametrize("sizes", [("64", "50", "48"), ("7", "64")])
-def test_batches_of_any_size_have_the_same_chunks(sizes):
-    assert share([("pictures", "--batch", size) for size in sizes]) > ENOUGH
+def test_batches_of_any_size_have_the_same_chunks():
+    assert share(*[["pictures --batch " + size] for size in ("64", "50", "7")]) > ENOUGH
 
 
-@pytest.mark.parametrize("more", [("--workers", "0"), ("--workers", "2"), ("--persistent",), ("--collate",),
-                                  ("--drop-last",)])
-def test_any_loader(more):
-    delivered = 2 * 280 if "--drop-last" in more else DELIVERED
-    assert share([("pictures", "--batch", "40", *more)] * 2, delivered) > ENOUGH
+def test_what_does_not_go_by_chunks_is_the_same():
+    share(*[["pictures --batch 50 --order two"]] * 2)
 
 
-@pytest.mark.parametrize("order", ["rows", "subset", "weights", "once", "slowly"])
-def test_any_order(order):
-    count = 279 if order == "subset" else 300
-    assert share([("pictures", "--batch", "50", "--order", order)] * 2, 2 * count) > ENOUGH
-
-
-def test_data_sets_put_together_are_the_same():
-    share([("pictures", "--batch", "50", "--order", "two")] * 2)
-
-
-@pytest.mark.parametrize("kind", ["uneven", "mixed"])
-def test_items_that_differ_in_size(kind):
-    assert share([(kind, "--batch", "50", "--collate")] * 2) > ENOUGH
-
-
-@pytest.mark.parametrize("workers", ["0", "1", "2"])
-def test_an_exception_comes_with_its_batch(workers):
+def test_an_exception_comes_with_its_batch():
     """Also one of an item beside those of the batch in its chunk."""
-    jobs = [("raising", "--batch", "50", "--workers", workers, "--order", order) for order in ("rows", "any")]
-    for options in jobs:
-        with aligned() as group:
-            outcomes = together([job(*options)] * 2, group)
-        check([options] * 2, outcomes)
-        assert len([line for line in lines(outcomes[0], "batch") if "raised" in line]) >= 4
+    scenes = ["raising --batch 50 --workers %d --order %s" % (workers, order)
+              for workers in (0, 2) for order in ("rows", "any")]
+    share_of = [job(*scenes)] * 2
+    with aligned() as group:
+        outcomes = together(share_of, group)
+        assert counter(group, "shared") > 0
+    for outcome in outcomes:
+        assert lines(outcome) == lines(without_ring(share_of[0]))
+        assert sum("raised" in line for line in lines(outcome, "batch")) >= 4 * len(scenes)
 
 
 def test_verify_all_finds_no_difference():
-    for kind in "pictures", "text":
-        with aligned(TSSHIM_VERIFY="100") as group:
-            outcomes = together([job(kind, "--batch", "50")] * 2, group)
-            assert all("differs" not in outcome.errors for outcome in outcomes)
-            assert group.statistics()["passed"]["verify"] > 100, group.statistics()["passed"]
-        check([(kind, "--batch", "50")] * 2, outcomes)
+    scenes = ["%s --batch 50" % kind for kind in ("pictures", "text", "uneven --collate")]
+    with aligned(TSSHIM_VERIFY="100") as group:
+        outcomes = together([job(*scenes)] * 2, group)
+        assert group.statistics()["passed"]["verify"] > 100, group.statistics()["passed"]
+    for outcome in outcomes:
+        assert lines(outcome) == lines(without_ring(job(*scenes)))
+        assert "differs" not in outcome.errors, outcome.errors
 
 
-def test_whoever_timed_them_first_says_whether_they_go_by_chunks():
+def test_the_job_that_timed_them_first_says_whether_they_go_by_chunks():
     """Jobs for which they cost just more and just less than what is cheap share all the same."""
-    assert share([("pictures", "--batch", "50", "--cost", cost, "--epochs", "4")
-                  for cost in ("390000", "410000")], 2 * DELIVERED) > DELIVERED
+    assert share(*[["pictures --batch 50 --epochs 4 --cost " + cost]
+                   for cost in ("390000", "410000")]) > ENOUGH
 
 
 def test_a_job_alone_publishes_nothing():
     with aligned() as group:
-        outcome = run(job("pictures", "--batch", "50"), group.environment())
-        assert counter(group, "shared") == 0 and counter(group, "produced") == DELIVERED
-        assert group.statistics()["passed"]["alone"] > DELIVERED / 2, group.statistics()["passed"]
-    check([("pictures", "--batch", "50")], [outcome])
+        outcome = run(job("pictures --batch 50"), group.environment())
+        assert counter(group, "shared") == 0 and counter(group, "produced") == 600
+        assert group.statistics()["passed"]["alone"] > 300, group.statistics()["passed"]
+    assert lines(outcome) == lines(without_ring(job("pictures --batch 50")))
 
 
-@pytest.mark.parametrize("more", [("--workers", "1"), ("--workers", "2"), ("--still",)])
+def test_killed_jobs_cost_the_others_nothing():
+    command = job("pictures --batch 50 --epochs 40 --workers 2")
+    with aligned(TSSHIM_VERIFY="0") as group, meeting.of(1) as where:
+        kept = start(command, group.environment(**where))
+        for _ in range(3):
+            killed = start(command, group.environment())
+            before = counter(group, "shared")
+            wait_until(lambda: counter(group, "shared") > before or kept.poll() is not None, "they share")
+            signal_job(killed, signal.SIGKILL)
+            finish(killed)
+        outcome = finish(kept)
+    assert lines(outcome) == lines(without_ring(command))
+
+
+@pytest.mark.parametrize("more", ["--workers 1", "--workers 2", "--still"])
 def test_default_mode_shares_with_equal_seeds(more):
-    options = ("pictures", "--batch", "50", "--epochs", "4", "--persistent")
-    plain = well(run(job(*options, *more)))
+    command = job("pictures --batch 50 --epochs 4 --persistent " + more)
     with Group(TSSHIM_SHARE="samples", TSSHIM_VERIFY="10") as group:
-        outcomes = together([job(*options, *more)] * 3, group)
-        shared, made = counter(group, "shared"), counter(group, "produced")
+        outcomes = together([command] * 3, group)
+        shared = counter(group, "shared")
     for outcome in outcomes:
-        assert lines(outcome, "") == lines(plain, "")
-    assert shared > DELIVERED, (shared, made)
+        assert lines(outcome) == lines(run(command))
+    assert shared > 600, shared
 
 
 def test_default_mode_leaves_other_seeds_alone():
+    commands = [job("pictures --batch 50 --seed " + seed) for seed in "12"]
     with Group(TSSHIM_SHARE="samples") as group:
-        outcomes = together([job("pictures", "--batch", "50", "--seed", seed) for seed in "12"], group)
+        outcomes = together(commands, group)
         assert counter(group, "shared") == 0
-    for seed, outcome in zip("12", outcomes):
-        assert lines(outcome, "") == lines(run(job("pictures", "--batch", "50", "--seed", seed)), "")
+    for command, outcome in zip(commands, outcomes):
+        assert lines(outcome) == lines(run(command))
 
 
+@support.whole
 def test_a_full_dev_shm_costs_no_sample():
-    command = job("pictures", "--batch", "50")
-    outcomes, _ = full_dev_shm("", command)
-    for outcome in outcomes:
-        assert lines(outcome, "") == lines(alone("pictures", "--batch", "50"), "")
+    command = job("pictures --batch 50 --epochs 20")
+    for until in "", ONCE_SHARED:
+        for outcome in full_dev_shm(until, command)[0]:
+            assert lines(outcome) == lines(without_ring(command))
+
+
+@support.whole
+def test_a_ring_too_small_for_a_chunk():
+    command = job("named --batch 64 --epochs 4")
+    with aligned(TSSHIM_RING="1M") as group:
+        for outcome in together([command] * 2, group):
+            assert lines(outcome) == lines(without_ring(command))

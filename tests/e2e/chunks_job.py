@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """
 Loaders over items that cost next to nothing, which jobs share by the chunk; for chunks.py.  Prints
-"epoch N index digest" for each item, "batch N kinds" for each batch, and what was raised.
+"batch N digest" for each batch or what was raised, and "epoch N items".
+
+usage: chunks_job.py KIND OPTIONS [--then KIND OPTIONS]...     scenes, one after the other
 """
 
 import collections
@@ -88,15 +90,6 @@ class Slowly(Once):
             yield random.randrange(COUNT)
 
 
-def index_of(item):
-    if type(item) is str:
-        return int(item.split()[0])
-    if type(item) is dict:
-        return int(item["y"])
-    return int(item[0] if type(item) is Pair or torch.is_tensor(item[1]) and item[1].dim()
-               or isinstance(item[1], numpy.ndarray) else item[1])
-
-
 def told(value):
     """What tells @value from all others."""
     if torch.is_tensor(value):
@@ -108,19 +101,6 @@ def told(value):
     if isinstance(value, (list, tuple)):
         return type(value).__name__, [told(part) for part in value]
     return type(value).__name__, repr(value)
-
-
-def parts(value, at):
-    """Item @at of a collated batch."""
-    if torch.is_tensor(value):
-        return value[at]
-    if isinstance(value, dict):
-        return {key: parts(part, at) for key, part in value.items()}
-    if isinstance(value, tuple):
-        return Pair(*[parts(part, at) for part in value])
-    if isinstance(value, list) and value and isinstance(value[0], str):
-        return value[at]
-    return [parts(part, at) for part in value]
 
 
 def digest(value):
@@ -144,34 +124,35 @@ def order_of(options):
     return {"shuffle": options.order != "rows"}
 
 
-def iterate(loader, epoch, collates):
-    batches = iter(loader)
+def size_of(batch):
+    """Of a batch, as it was collated."""
+    first = batch if torch.is_tensor(batch) else list(batch.values())[0] if isinstance(batch, dict) else batch[0]
+    return len(batch) if type(first) is str else len(first)
+
+
+def iterate(loader, epoch, is_collated):
+    batches, count = iter(loader), 0
     while True:
         try:
             batch = next(batches)
         except StopIteration:
-            return
+            break
         except ValueError as error:
             print("batch", epoch, "raised", str(error).strip().splitlines()[-1], flush=True)
             continue
-        if collates:
-            print("batch", epoch, len(batch), digest(batch), flush=True)
-            items = batch
-        else:
-            print("batch", epoch, digest(batch), flush=True)
-            first = batch if torch.is_tensor(batch) else list(batch.values())[0] \
-                if isinstance(batch, dict) else batch[0]
-            size = len(batch) if type(first) is str else len(first)
-            items = batch if type(first) is str else [parts(batch, at) for at in range(size)]
-        for item in items:
-            print("epoch", epoch, index_of(item), digest(item), flush=True)
+        count += len(batch) if is_collated else size_of(batch)
+        print("batch", epoch, digest(batch), flush=True)
+    print("epoch", epoch, count, flush=True)
 
 
-def main():
-    options = data_job.options_of(
-        kinds=("pictures", "small", "named", "arrays", "uneven", "text", "mixed", "raising"),
+def parse(words):
+    return data_job.options_of(
+        words, ("pictures", "small", "named", "arrays", "uneven", "text", "mixed", "raising"),
         order=("any", "rows", "subset", "two", "weights", "once", "slowly"), still=False, persistent=False,
         drop_last=False, collate=False, cost=1000)
+
+
+def play(options):
     costs.install(options.cost)
     data_job.begin(options)
     more = {"persistent_workers": True} if options.persistent else {}
@@ -182,6 +163,11 @@ def main():
         if epoch > 0:
             meeting.arrive()
         iterate(loader, epoch, options.collate)
+
+
+def main():
+    for options in data_job.scenes(parse):
+        play(options)
     meeting.part()
 
 

@@ -139,11 +139,12 @@ def test_workers_of_the_next_epoch_know_what_is_shared():
 
 
 @pytest.mark.parametrize("more", [["--persistent"], []])
-def test_items_that_are_cheap_after_the_first_are_left_alone(more):
+def test_cheap_items_that_nobody_asks_for_are_left_alone(more):
     """Workers of the next epoch know of it, as the one that lives on does."""
     counts = alike([job("--own", "warming", "--shuffle", 0, "--epochs", 4, *more)], TSSHIM_SHARE="samples")
-    # All batches but the first, in which this is found out; 40 items in 5 of them.
-    assert counts["passed"]["torch_cheap"] == 4 * 40 - 8, counts
+    # All batches but the first one or two, in which this is found out; 40 items in 5 of them.
+    assert counts["passed"]["alone"] >= 4 * 40 - 3 * 8, counts
+    assert counts["shared"] == counts["passed"]["torch_cheap"] == 0, counts
 
 
 @support.whole
