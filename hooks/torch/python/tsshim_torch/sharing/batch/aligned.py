@@ -19,8 +19,7 @@ def expect_workers(loader):
     """This process may be about to fork workers for @loader."""
     Batch.expect_workers()
     scopes.expect_workers(loader, judges=not scopes.holds_data(loader.dataset))
-    if scopes.fetches_batches(loader.dataset):
-        hints.expect(loader)
+    hints.expect(loader)
 
 
 _SEEDS = struct.Struct("=QQL")
@@ -99,7 +98,11 @@ class Drawn(fetch.Fetch):
         dataset, indices = chunks.inside(scope, self.indices)
         if indices is None:
             return None
-        scope.size = chunks.size_of(self, *self._streams(dataset, work)[:2], chunks.guess(scope))
+        guess = chunks.guess(scope)
+        if guess is not None and guess != scope.hinted:
+            scope.hinted = guess
+            hints.tell(scope, guess)
+        scope.size = chunks.size_of(self, *self._streams(dataset, work)[:2], guess)
         if (scope.size or chunks.SINGLE) == chunks.SINGLE:
             return None
         if scope.is_untried:

@@ -33,14 +33,12 @@ _ROWS, _LIST = b"R", b"L"  # how a record has them: leaf by leaf, or as one list
 
 def guess(scope):
     """How many samples make a chunk, a power of two, as far as those say that were made here, or None."""
-    if scope.hinted:
-        return scope.hinted
     if scope.item_ns is None or scope.items < scopes.CHEAP_AFTER:
-        return None
+        return scope.hinted or None
     if not scopes.Scope.is_cheap(scope):
         return SINGLE
     if scope.item_bytes is None:
-        return None
+        return scope.hinted or None
     size = MOST
     while size > FEWEST and size * scope.item_ns > 2 * WORK_NS:
         size //= 2

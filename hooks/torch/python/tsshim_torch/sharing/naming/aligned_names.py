@@ -16,7 +16,7 @@ from ...fingerprint import shared
 from ..batch import bulk, lone
 from ..item import objects, private
 from ..order import align
-from . import loaders, scopes, unread
+from . import hints, loaders, scopes, unread
 
 MOVES = 64  # of shared numbers, by which a data set that is looked at for each has no name any more
 
@@ -45,6 +45,8 @@ class Scope(scopes.Scope):
         _inherit(self)
         if self.auto and scopes.fetches_batches(self.dataset):
             self.bulk = bulk.Known()
+        else:
+            self.hinted = hints.told(self)
 
     def _fingerprint(self, dataset, kept):
         from ...fingerprint import datasets, handles
