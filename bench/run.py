@@ -21,7 +21,7 @@ from tsbench.terminal import table  # noqa: E402
 
 # Groups of benchmarks by the subject they measure; each name is a module beside this file.
 SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"),
-            "samples": ("prepare", "handover", "renewed", "cheap", "options", "private", "peers", "speeds", "keep"),
+            "samples": ("prepare", "handover", "renewed", "cheap", "options", "private", "peers", "speeds", "keep", "sizes"),
             "storage": ("read",),
             "copies": ("bring",),
             "start": ("startup",),
@@ -51,6 +51,8 @@ def parse_arguments():
                         "TSSHIM_BENCH_IMAGES)")
     parser.add_argument("--jobs", type=int, default=4, help="K where it is not the subject (4)")
     parser.add_argument("--ring", type=ring_size, default="256M", help="(%(default)s)")
+    parser.add_argument("-k", action="append", default=[], metavar="WORD", help="of sizes, only the parts "
+                        "with WORD in their names; writes to the build directory")
     parser.add_argument("--quick", action="store_true",
                         help="few samples, to try the programs; writes to the build directory")
     parser.add_argument("--check", action="store_true", help="exit status 1 if a bar is missed")
@@ -84,6 +86,8 @@ def public_command(arguments):
                arguments.ring]
     if arguments.images:
         command += ["--images", "DIR"]
+    for word in arguments.k:
+        command += ["-k", word]
     return command + (["--quick"] if arguments.quick else [])
 
 
@@ -130,7 +134,7 @@ def run_one(name, arguments, facts, early):
 
 
 def results_directory(arguments):
-    if arguments.quick:
+    if arguments.quick or arguments.k:
         return os.path.join(arguments.build, "bench", "results")
     return os.path.join(HERE, "results")
 
@@ -173,7 +177,7 @@ def measure_all(arguments):
             except tsjobs.JobError as error:
                 failed.append(name)
                 print(f"error: {name}: {error}\n", file=sys.stderr)
-    if not arguments.quick:
+    if not arguments.quick and not arguments.k:
         render(arguments)
     if failed:
         print(f"not measured: {', '.join(failed)}", file=sys.stderr)
