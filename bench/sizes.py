@@ -9,7 +9,7 @@ import importlib
 import os
 from collections import namedtuple
 
-from tsbench import footprint, machine
+from tsbench import footprint, machine, slices
 from tsbench import jobs as tsjobs
 from tsbench.setup import ask_all, row, with_quartiles, without_bar
 
@@ -196,8 +196,21 @@ def large(setup, name, mb, cost, count, batch=1, several=(2, 4), rounds=3, memor
     return rows, {**turns.raw, "beyond_ring": turns.more}
 
 
+def _pictures(setup, count=200):
+    """A directory of small pictures as ImageFolder wants it, some seconds old."""
+    from PIL import Image
+    where = os.path.join(setup.place.directory, "pictures")
+    os.makedirs(os.path.join(where, "a"))
+    paths = [os.path.join(where, "a", f"{number:03}.jpg") for number in range(count)]
+    for number, path in enumerate(paths):
+        with Image.open(setup.photos[number % len(setup.photos)]) as image:
+            image.resize((128 + number % 7, 128)).save(path, quality=90)
+    slices.wait_for_age(paths)
+    return where
+
+
 def renewed(setup, name, jobs, bar):
-    own = words("large", 200, mb=0.049152, seconds=0.0006, batch=25)  # samples as of pictures of 64 x 64
+    own = words("pictures", 200, batch=25, data=_pictures(setup))
     sides = {}
     for side, options in (("plain", None), ("aligned", ALIGN)):
         sides[side] = Side(jobs, options, own, line=f"new {WORKER_EPOCHS}")
@@ -211,7 +224,7 @@ def renewed(setup, name, jobs, bar):
     def faults(turn):
         return sum(answer["faults"] for answer in turn["answers"])
 
-    rows = [row(name, f"a new worker, 200 samples an epoch, K={jobs}: CPU time, aligned / plain", bar,
+    rows = [row(name, f"a new worker, 200 pictures an epoch, K={jobs}: CPU time, aligned / plain", bar,
                 [ours / theirs for ours, theirs in zip(worker("aligned"), worker("plain"))])]
     for side in ("plain", "aligned"):
         rows.append(without_bar(f"{name}-{side}-ms", f"the same, {side}", [one * 1e3 for one in worker(side)], unit="ms"))

@@ -120,6 +120,13 @@ class Large(Dataset):
         return volume.add_(torch.rand(1)), index
 
 
+def pictures(where):
+    """Small pictures in files, cropped to 64 x 64."""
+    return datasets.ImageFolder(where, transforms.Compose([
+        transforms.RandomResizedCrop(64), transforms.RandomHorizontalFlip(), transforms.ToTensor(),
+        transforms.Normalize((.49, .48, .45), (.2, .2, .2))]))
+
+
 class Uneven(Dataset):
     """One item in twenty takes fifty times as long; none of them draws anything."""
 
@@ -142,7 +149,8 @@ def make_loader(arguments, persistent):
     count, many = arguments.items, {"num_workers": arguments.workers, "persistent_workers": persistent}
     makers = {"cifar": Cifar, "rows": Rows, "tokens": Tokens, "uneven": Uneven,
               "whole": lambda count: Whole(count, arguments.mb),
-              "large": lambda count: Large(count, arguments.mb, arguments.seconds)}
+              "large": lambda count: Large(count, arguments.mb, arguments.seconds),
+              "pictures": lambda count: pictures(arguments.data)}
     dataset = makers[arguments.kind](count)
     if arguments.part:
         number, of = map(int, arguments.part.split("/"))
@@ -185,11 +193,12 @@ def epochs(loader, count, all_loaders):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("kind", choices=["cifar", "rows", "tokens", "whole", "large", "uneven"])
+    parser.add_argument("kind", choices=["cifar", "rows", "tokens", "whole", "large", "uneven", "pictures"])
     parser.add_argument("--items", type=int, required=True, help="of an epoch")
     parser.add_argument("--batch", type=int, default=0, help="0: the data set makes batches")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--data", help="the directory of pictures")
     parser.add_argument("--mb", type=float, default=0, help="of an item")
     parser.add_argument("--seconds", type=float, default=0, help="of CPU time that an item costs")
     parser.add_argument("--part", help="NUMBER/OF: the batches that are made; others are ready")

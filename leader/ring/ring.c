@@ -367,6 +367,11 @@ int ts_pages_open(struct ts_store *store, uint32_t segment, unsigned char **ret_
 
 	if (mprotect(map, bytes, PROT_READ | PROT_WRITE) < 0)
 		return -ENOMEM;
+	*ret_map = map;
+	/* The first one of a process may be the only one: a worker that lives for an epoch of a
+	 * small data set fills a part of it, and has a fault for each page of that. */
+	if (ts_load_relaxed(&store->openings) <= 1)
+		return 0;
 	make_huge(store, segment);
 	/* All pages in one go, the first time: cheaper than a fault for each.  Kernels before
 	 * 5.14 say EINVAL and fault. */
@@ -374,7 +379,6 @@ int ts_pages_open(struct ts_store *store, uint32_t segment, unsigned char **ret_
 		(void)madvise(map, bytes, MADV_POPULATE_WRITE);
 		ts_or_relaxed(&store->populated[segment / 64], seen);
 	}
-	*ret_map = map;
 	return 0;
 }
 

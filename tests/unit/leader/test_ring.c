@@ -390,6 +390,20 @@ Test(pages, bytes_stay_when_pages_become_huge)
 		"neither a huge page nor a refusal");
 }
 
+Test(pages, the_first_segment_of_a_process_costs_no_more_than_what_is_written)
+{
+	struct ts_store *one = fixture_attach_sized(JOB_A, LARGE);
+	struct ts_store *two = fixture_attach_sized(JOB_B, LARGE);
+
+	fixture_capture(one, true);
+	fill_segments(one, two, 1);
+	cr_assert(eq(u32, ts_load_relaxed(&one->openings), 1));
+	cr_expect(eq(u32, huge_pieces(one), 0));
+	cr_expect(eq(u64, ts_load_relaxed(&one->populated[0]), 0));
+	fill_segments(one, two, 2);
+	cr_expect(ne(u64, ts_load_relaxed(&one->populated[0]), 0), "the next ones are mapped at once");
+}
+
 Test(pages, dear_huge_pages_are_not_tried_for_a_while)
 {
 	struct ts_store *one = fixture_attach_sized(JOB_A, LARGE);
