@@ -181,14 +181,14 @@ _known = (None, None)  # what the last data set was, and whether its items keep 
 def _keeps_nothing(dataset, identity):
     """
     Whether the first item of @dataset, which is what it was at the last iteration, leaves nothing to look for.  To
-    judge costs as much as a few looks, so that is done for the second iteration.
+    judge costs as much as a few looks, so that is done for the second iteration, and of no large arrays.
     """
     global _known
     if identity is None or _known[0] != identity:
         _known = (identity, None)
         return False
     if _known[1] is None:
-        _known = (identity, not scopes.keeps_names(dataset))
+        _known = (identity, not scopes.holds_data(dataset) and not scopes.keeps_names(dataset))
     return _known[1]
 
 
