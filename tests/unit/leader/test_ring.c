@@ -401,7 +401,8 @@ Test(pages, the_first_segment_of_a_process_costs_no_more_than_what_is_written)
 	cr_expect(eq(u32, huge_pieces(one), 0));
 	cr_expect(eq(u64, ts_load_relaxed(&one->populated[0]), 0));
 	fill_segments(one, two, 2);
-	cr_expect(ne(u64, ts_load_relaxed(&one->populated[0]), 0), "the next ones are mapped at once");
+	cr_expect(ne(u64, ts_load_relaxed(&one->populated[0]), 0),
+		"the next ones are mapped at once");
 }
 
 Test(pages, dear_huge_pages_are_not_tried_for_a_while)
