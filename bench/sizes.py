@@ -95,7 +95,7 @@ class Turns:
 
     def rows(self, what, bars, measure=None, below=False):
         """A row for each (side, label, bar) of @bars, against the side "plain"."""
-        return [row(f"{self.name}-{side}", f"{what}, {label}", bar, self.of(measure or rate, side, "plain"),
+        return [row(f"{self.name}-{side}{'-cpu' * (measure is cpu)}", f"{what}, {label}", bar, self.of(measure or rate, side, "plain"),
                     below=below) for side, label, bar in bars]
 
 
