@@ -155,6 +155,7 @@ static void fill_ring(void *context, void *start)
 	header->member_count = TS_MEMBER_MAX;
 	header->segment_count = store->shape.segment_count;
 	header->set_count = store->shape.set_count;
+	header->why = store->why;
 	ts_object_head_fill(header, TS_RING_MAGIC, TS_ABI, &store->scope,
 		offsetof(struct ts_ring_header, check));
 }
@@ -244,7 +245,11 @@ int ts_ring_map(struct ts_store *store)
 int ts_ring_make(struct ts_store *store, uint64_t wanted)
 {
 	uint64_t limit = ts_limits_machine(ts_load_relaxed(&store->ledger_object.fd), 0);
-	int r = ts_limits_shape(ts_min_u64(wanted, limit), &store->shape);
+	uint64_t bytes = ts_limits_ring(wanted, ts_limits_memory(), &store->why);
+	int r = ts_limits_shape(ts_min_u64(bytes, limit), &store->shape);
+
+	if (limit < bytes)
+		store->why |= TS_RING_CUT;
 
 	if (r == 0)
 		r = ts_object_make(&store->ring, store->shape.total_bytes,
