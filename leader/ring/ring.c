@@ -23,7 +23,7 @@
 #define SEGMENTS_MIN 4u
 
 /* From here on larger segments serve better than more of them. */
-#define SEGMENTS_MANY 256u
+#define SEGMENTS_MANY 1024u
 
 /* What the offset of a `where` reaches. */
 #define SEGMENT_BYTES_MAX (256 * MIB)
@@ -33,10 +33,11 @@
 /*
  * A record fits in one segment, every member that produces owns one, and a reader that
  * stops costs one.  So: 16 MiB, which holds a picture of 4 million pixels; smaller while there
- * would be fewer than 32 segments, larger, for larger pictures, where there would be more than
- * 256, up to what a telephone's camera makes (64 MiB: 16 to 22 million pixels).  Beyond that
- * whoever opens a segment would wait for its memory, so only rings of more than 256 GiB, for
- * which there are not segments enough, have larger ones.
+ * would be fewer than 32 segments, larger, for larger pictures, where there would be 1,024: 32
+ * jobs with eight workers each need 256, and twice as many for the ring to be full of records.
+ * They grow up to what a telephone's camera makes (64 MiB: 16 to 22 million pixels).  Beyond
+ * that whoever opens a segment would wait for its memory, so only rings of more than 256 GiB,
+ * for which there are not segments enough, have larger ones.
  */
 static uint64_t segment_bytes_for(uint64_t ring)
 {
