@@ -28,7 +28,7 @@ SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"
             "nodes": ("scaling", "cluster", "across", "locality"),
             "log": ("events",)}
 # Need what few machines have, so they run only where somebody asks for them.
-BY_NAME = ("gpu", "accuracy", "loaders", "corpus")
+BY_NAME = ("gpu", "accuracy", "loaders", "corpus", "crowd")
 ALL = tuple(name for names in SUBJECTS.values() for name in names)
 RENDERED = (*ALL, "accuracy", "loaders", "corpus")
 
@@ -45,7 +45,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__,
                                      allow_abbrev=False)
     parser.add_argument("names", nargs="*", metavar="NAME",
-                        help="of " + ", ".join((*SUBJECTS, *ALL)) + " (all), gpu, accuracy, loaders, or corpus")
+                        help="of " + ", ".join((*SUBJECTS, *ALL)) + " (all), gpu, accuracy, loaders, corpus, or crowd")
     parser.add_argument("--images", metavar="DIR", default=os.environ.get("TSSHIM_BENCH_IMAGES"),
                         help="real photographs to measure with (default: made ones; also "
                         "TSSHIM_BENCH_IMAGES)")
