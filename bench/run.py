@@ -21,14 +21,14 @@ from tsbench.terminal import table  # noqa: E402
 
 # Groups of benchmarks by the subject they measure; each name is a module beside this file.
 SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"),
-            "samples": ("prepare", "handover", "renewed", "cheap", "options", "private", "peers", "speeds", "keep"),
+            "samples": ("prepare", "handover", "renewed", "cheap", "options", "private", "peers", "speeds", "keep", "sizes"),
             "storage": ("read",),
             "copies": ("bring",),
             "start": ("startup",),
             "nodes": ("scaling", "cluster", "across", "locality"),
             "log": ("events",)}
 # Need what few machines have, so they run only where somebody asks for them.
-BY_NAME = ("gpu", "accuracy", "loaders", "corpus")
+BY_NAME = ("gpu", "accuracy", "loaders", "corpus", "crowd")
 ALL = tuple(name for names in SUBJECTS.values() for name in names)
 RENDERED = (*ALL, "accuracy", "loaders", "corpus")
 
@@ -45,12 +45,14 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__,
                                      allow_abbrev=False)
     parser.add_argument("names", nargs="*", metavar="NAME",
-                        help="of " + ", ".join((*SUBJECTS, *ALL)) + " (all), gpu, accuracy, loaders, or corpus")
+                        help="of " + ", ".join((*SUBJECTS, *ALL)) + " (all), gpu, accuracy, loaders, corpus, or crowd")
     parser.add_argument("--images", metavar="DIR", default=os.environ.get("TSSHIM_BENCH_IMAGES"),
                         help="real photographs to measure with (default: made ones; also "
                         "TSSHIM_BENCH_IMAGES)")
     parser.add_argument("--jobs", type=int, default=4, help="K where it is not the subject (4)")
     parser.add_argument("--ring", type=ring_size, default="256M", help="(%(default)s)")
+    parser.add_argument("-k", action="append", default=[], metavar="WORD", help="of sizes, only the parts "
+                        "with WORD in their names; writes to the build directory")
     parser.add_argument("--quick", action="store_true",
                         help="few samples, to try the programs; writes to the build directory")
     parser.add_argument("--check", action="store_true", help="exit status 1 if a bar is missed")
@@ -84,6 +86,8 @@ def public_command(arguments):
                arguments.ring]
     if arguments.images:
         command += ["--images", "DIR"]
+    for word in arguments.k:
+        command += ["-k", word]
     return command + (["--quick"] if arguments.quick else [])
 
 
@@ -130,7 +134,7 @@ def run_one(name, arguments, facts, early):
 
 
 def results_directory(arguments):
-    if arguments.quick:
+    if arguments.quick or arguments.k:
         return os.path.join(arguments.build, "bench", "results")
     return os.path.join(HERE, "results")
 
@@ -173,7 +177,7 @@ def measure_all(arguments):
             except tsjobs.JobError as error:
                 failed.append(name)
                 print(f"error: {name}: {error}\n", file=sys.stderr)
-    if not arguments.quick:
+    if not arguments.quick and not arguments.k:
         render(arguments)
     if failed:
         print(f"not measured: {', '.join(failed)}", file=sys.stderr)

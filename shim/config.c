@@ -15,6 +15,7 @@ static const char *const copies[] = {TS_COPIES(TS_X) NULL};
 static const char *const events[] = {TS_EVENTS(TS_X) NULL};
 static const char *const levels[] = {TS_LEVELS(TS_X) NULL};
 static const char *const offs[] = {OFF, NULL};
+static const char *const autos[] = {"auto", NULL};
 #undef TS_X
 
 /* The words among the values of a form, or NULL, and what a valid one looks like. */
@@ -128,6 +129,14 @@ int ts_config_parse_size(const char *value, uint64_t *ret_bytes)
 		bytes <<= shift;
 	}
 	*ret_bytes = bytes;
+	return 0;
+}
+
+static int parse_ring(const char *value, uint64_t *ret_bytes)
+{
+	if (parse_word(value, autos) < 0)
+		return ts_config_parse_size(value, ret_bytes);
+	*ret_bytes = TS_RING_AUTO;
 	return 0;
 }
 
@@ -312,6 +321,7 @@ static int parse_small(const char *value, uint64_t max, uint32_t *ret_value)
 #define SET_FILE(field)    parse_file(value, &config->field)
 #define SET_DIR(field)     parse_file(value, &config->field)
 #define SET_SIZE(field)    ts_config_parse_size(value, &config->field)
+#define SET_RING(field)    parse_ring(value, &config->field)
 #define SET_STAGE(field)   parse_stage(value, config)
 #define SET_SECONDS(field) parse_small(value, TS_SECONDS_MAX, &config->field)
 #define SET_TIME(field)    parse_time(value, TS_KEEP_MAX, &config->field)

@@ -107,6 +107,9 @@ enum ts_level {
 /* Longest path of a recording or a log: the number of a rank may follow. */
 #define TS_FILE_MAX 4000
 
+/* Of --ring: as the memory of this machine or job is (leader/object/limits.h). */
+#define TS_RING_AUTO UINT64_MAX
+
 #define TS_SEED_MAX    ((uint64_t)INT64_MAX) /* positive in every language */
 #define TS_SECONDS_MAX UINT64_C(86400)       /* a day */
 #define TS_KEEP_MAX    UINT64_C(2592000)     /* 30 days */
@@ -132,8 +135,8 @@ struct ts_config {
 	enum ts_epoch_order order; /* only with @align */
 	const char *record;        /* files, inside the environment strings, or NULL */
 	const char *replay;
-	uint64_t ring_bytes;
-	uint32_t keep; /* seconds; 0 ... TS_KEEP_MAX */
+	uint64_t ring_bytes; /* or TS_RING_AUTO */
+	uint32_t keep;       /* seconds; 0 ... TS_KEEP_MAX */
 	enum ts_stage_mode stage;
 	const char *stage_dir; /* of TS_STAGE_DIR, inside the environment string, else NULL */
 	uint64_t stage_bytes;

@@ -7,6 +7,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -254,6 +255,14 @@ int ts_sys_free_bytes(int fd, uint64_t *ret_bytes)
 	return 0;
 }
 
+uint64_t ts_sys_memory(void)
+{
+	struct sysinfo info;
+
+	return CALL(SYS_sysinfo, &info) < 0 ? UINT64_MAX
+					    : (uint64_t)info.totalram * info.mem_unit;
+}
+
 int ts_sys_file_system(int fd, uint64_t *ret_type)
 {
 	struct statfs fs;
@@ -345,6 +354,23 @@ uint64_t ts_thread_cpu_ns(void)
 		return ts_test_clock->thread_cpu_ns();
 #endif
 	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+uint64_t ts_thread_stretch(void)
+{
+	char text[64], *at = text;
+	uint64_t ns[2] = {0}; /* it ran, it waited: proc_pid_schedstat(5) */
+
+#ifdef TS_TEST_BUILD
+	if (ts_test_clock)
+		return ts_test_clock->thread_stretch();
+#endif
+	if (ts_sys_read_file("/proc/thread-self/schedstat", text, sizeof(text)) < 0)
+		return 1;
+	for (size_t i = 0; i < TS_ARRAY_SIZE(ns); i++, at += *at != '\0')
+		for (; *at >= '0' && *at <= '9'; at++)
+			ns[i] = ns[i] * 10 + (uint64_t)(*at - '0');
+	return ts_min_u64(1 + ns[1] / ts_max_u64(ns[0], 1), TS_STRETCH_MAX);
 }
 
 uint64_t ts_process_cpu_ns(int pid)

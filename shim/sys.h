@@ -83,6 +83,9 @@ void ts_sys_sequential(int fd);
 /** Free bytes of the file system of @fd for us. */
 int ts_sys_free_bytes(int fd, uint64_t *ret_bytes);
 
+/** Bytes of memory of the machine; UINT64_MAX where it does not say. */
+uint64_t ts_sys_memory(void);
+
 /** Kind of file system that @fd lies on: a number of linux/magic.h. */
 int ts_sys_file_system(int fd, uint64_t *ret_type);
 
@@ -106,6 +109,13 @@ int64_t ts_real_ns(void);
 /** CPU time of all threads of process @pid, of anybody's; 0 where there is none. */
 uint64_t ts_process_cpu_ns(int pid);
 
+/**
+ * How many times its CPU time this thread was at work for, waiting for a CPU included, in its
+ * life so far: 1 where CPUs are free, or the kernel does not say; TS_STRETCH_MAX at most.
+ */
+#define TS_STRETCH_MAX 100u
+uint64_t ts_thread_stretch(void);
+
 #ifdef TS_TEST_BUILD
 /**
  * What stands in the place of the machine's clocks and of sleeping where a test sets it, before
@@ -116,6 +126,7 @@ struct ts_test_clock {
 	int64_t (*real_ns)(void);
 	uint64_t (*thread_cpu_ns)(void);
 	uint64_t (*process_cpu_ns)(int pid);
+	uint64_t (*thread_stretch)(void);
 	int (*futex_wait)(const volatile void *word, uint32_t expected, uint64_t timeout_ns);
 };
 extern const struct ts_test_clock *ts_test_clock;

@@ -169,6 +169,8 @@ class Job:
 class Workplace:
     """Temporary directory, group name and jobs of one measurement; a context manager.
 
+    Its jobs have a ring of the size .ring, or as large as it is by default where that is None.
+
     Leaving it, also through Ctrl-C or SIGTERM, ends the jobs, removes the shared memory of
     the group and the directory.
     """
@@ -200,8 +202,8 @@ class Workplace:
     def start(self, command, group=None, environment=None, on_line=None, options=()):
         """Start @command; under tsrun in @group unless that is None."""
         if group is not None:
-            command = [self.tsrun, "--group", group, "--ring", self.ring, *options, "--",
-                       *command]
+            ring = ["--ring", self.ring] if self.ring else []
+            command = [self.tsrun, "--group", group, *ring, *options, "--", *command]
         full = {name: value for name, value in os.environ.items()
                 if not name.startswith("TSSHIM_")}
         full.update(environment or {})

@@ -50,7 +50,8 @@ def bar(row):
 
 
 def _table(result):
-    lines = ["| what | measured | min ... max | bar | |", "|---|---|---|---|---|"]
+    spread = "quartiles" if result.get("quartiles") else "min ... max"
+    lines = [f"| what | measured | {spread} | bar | |", "|---|---|---|---|---|"]
     for row in result["rows"]:
         unit = row["unit"]
         lines.append(f"| {row['label']} | {number(row['value'], unit)} | "

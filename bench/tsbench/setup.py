@@ -4,6 +4,7 @@ import os
 import statistics
 
 from . import native, photos
+from .jobs import JobError
 from .terminal import Progress
 
 UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
@@ -25,6 +26,7 @@ class Setup:
     def __init__(self, root, build, place, arguments):
         self.root, self.build, self.place = root, build, place
         self.quick, self.jobs, self.ring = arguments.quick, arguments.jobs, arguments.ring
+        self.words = arguments.k
         self.python = os.environ.get("PYTHON", "/usr/bin/python3")
         self.native = os.path.join(build, "bench")
         self.photos = self._photos(arguments.images)
@@ -87,6 +89,14 @@ class Setup:
         job.line(0)
         return job
 
+    def chosen(self, phases):
+        """Those of @phases, {name: anything}, in whose name a word of -k stands; all without -k."""
+        found = {name: phase for name, phase in phases.items()
+                 if not self.words or any(word in name for word in self.words)}
+        if not found:
+            raise JobError(f"-k: no word stands in one of {', '.join(phases)}")
+        return found
+
     def settings(self, **more):
         """For the results: what all benchmarks have in common, and @more."""
         mean = sum(os.path.getsize(path) for path in self.photos) / len(self.photos)
@@ -121,6 +131,13 @@ def row(name, label, bar, samples, unit="", below=True, value=None):
             "samples": samples, "passed": passed}
 
 
-def without_bar(name, label, samples, below=True):
+def with_quartiles(row):
+    """@row with the quartiles of its samples in place of the smallest and the largest."""
+    if len(row["samples"]) > 1:
+        row["min"], _, row["max"] = statistics.quantiles(row["samples"], n=4, method="inclusive")
+    return row
+
+
+def without_bar(name, label, samples, below=True, unit=""):
     """A line of the results that nothing has been promised of."""
-    return row(name, label, None, samples, below=below)
+    return row(name, label, None, samples, unit=unit, below=below)

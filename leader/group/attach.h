@@ -42,7 +42,7 @@
 
 struct ts_attach_options {
 	char group[TS_GROUP_MAX + 1];
-	uint64_t ring_bytes; /* cap; the real size may be smaller */
+	uint64_t ring_bytes; /* cap, or TS_RING_AUTO; the real size may be smaller */
 	uint32_t keep; /* seconds that the ring stays without members; see leader/ring/demand.c
 			*/
 	uint64_t job;  /* ts_process_id() of the job this process works for */

@@ -204,8 +204,8 @@ struct ts_ring_header {
 	uint32_t member_count;
 	uint32_t segment_count;
 	uint32_t set_count; /* power of two */
-	uint32_t reserved0;
-	uint64_t check; /* ts_hash64 of everything above */
+	uint32_t why;       /* see leader/object/limits.h; 0 of older versions */
+	uint64_t check;     /* ts_hash64 of everything above */
 	uint8_t reserved1[136];
 	_Alignas(64) _Atomic uint64_t seal_clock;
 	_Alignas(64) _Atomic uint64_t allocated_bytes; /* of the segments */

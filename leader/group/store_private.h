@@ -73,6 +73,7 @@ struct ts_store {
 	struct ts_journal *_Atomic journal;
 	struct ts_loaders *_Atomic loaders;
 	struct ts_shape shape;
+	uint32_t why; /* the ring that this process makes is so large */
 	struct ts_ledger *ledger;
 	struct ts_ring_header *header; /* start of the writable control part */
 	struct ts_member *members;

@@ -2,6 +2,7 @@
 /* How much memory the ring and the copies of files may take on this machine. */
 #include "leader/object/limits.h"
 
+#include "shim/config.h"
 #include "shim/log.h"
 #include "shim/scratch.h"
 #include "shim/sys.h"
@@ -14,6 +15,14 @@
 #define CGROUP_PERCENT        10u
 #define ADDRESS_SPACE_PERCENT 5u
 #define GROWTH_PERCENT        85u
+
+/*
+ * A ring that nobody gave a size: for jobs of large memory seconds of slack, as 2 GiB are one
+ * for eight jobs that take 3,000 pictures a second.
+ */
+#define AUTO_LEAST (UINT64_C(2) << 30)
+#define AUTO_PART  16u
+#define MIB        (UINT64_C(1) << 20)
 
 /* Of a control group, and of a file in it. */
 #define DIRECTORY_BYTES 1300u
@@ -77,14 +86,17 @@ static uint64_t clean_cache(const char *directory, const struct controller *name
 	return 0;
 }
 
-static uint64_t headroom_of(const char *directory, const struct controller *names)
+/* The limit of one group, less what is used of it unless @all of it is meant. */
+static uint64_t room_of(const char *directory, const struct controller *names, bool all)
 {
 	char buffer[64];
 
 	if (read_at(directory, names->limit, buffer, sizeof(buffer)) < 0)
 		return UINT64_MAX;
 	uint64_t limit = parse_decimal(buffer);
-	if (limit == UINT64_MAX || read_at(directory, names->usage, buffer, sizeof(buffer)) < 0)
+	if (limit == UINT64_MAX || all)
+		return limit;
+	if (read_at(directory, names->usage, buffer, sizeof(buffer)) < 0)
 		return UINT64_MAX;
 	uint64_t usage = parse_decimal(buffer);
 	if (usage == UINT64_MAX)
@@ -94,7 +106,8 @@ static uint64_t headroom_of(const char *directory, const struct controller *name
 }
 
 /* The group at @path (up to a newline) and all above it. */
-static uint64_t tightest(const char *root, const char *path, const struct controller *names)
+static uint64_t tightest(
+	const char *root, const char *path, const struct controller *names, bool all)
 {
 	char *directory TS_SCRATCH = ts_scratch();
 	uint64_t best = UINT64_MAX;
@@ -109,7 +122,7 @@ static uint64_t tightest(const char *root, const char *path, const struct contro
 		while (end > base && directory[end - 1] == '/')
 			end--;
 		directory[end] = '\0';
-		best = ts_min_u64(best, headroom_of(directory, names));
+		best = ts_min_u64(best, room_of(directory, names, all));
 		if (end == base)
 			return best;
 		while (end > base && directory[end - 1] != '/')
@@ -131,7 +144,7 @@ static bool lists_memory(const char *controllers, const char *colon)
 	return false;
 }
 
-uint64_t ts_limits_cgroup(const char *list, const char *root)
+uint64_t ts_limits_cgroup(const char *list, const char *root, bool all)
 {
 	char *buffer TS_SCRATCH = ts_scratch();
 	uint64_t best = UINT64_MAX;
@@ -144,13 +157,38 @@ uint64_t ts_limits_cgroup(const char *list, const char *root)
 		const char *second = first ? strchr(first + 1, ':') : NULL;
 		if (second && (!next || second < next)) {
 			if (second == first + 1)
-				best = ts_min_u64(best, tightest(root, second + 1, &version2));
+				best = ts_min_u64(
+					best, tightest(root, second + 1, &version2, all));
 			else if (lists_memory(first + 1, second))
-				best = ts_min_u64(best, tightest(root, second + 1, &version1));
+				best = ts_min_u64(
+					best, tightest(root, second + 1, &version1, all));
 		}
 		line = next ? next + 1 : NULL;
 	}
 	return best;
+}
+
+/* The tightest of our own; with @all its limit, else what is left of it. */
+static uint64_t own_cgroup(bool all)
+{
+	return ts_limits_cgroup("/proc/self/cgroup", "/sys/fs/cgroup", all);
+}
+
+uint64_t ts_limits_memory(void)
+{
+	return ts_min_u64(own_cgroup(true), ts_sys_memory());
+}
+
+uint64_t ts_limits_ring(uint64_t wanted, uint64_t memory, uint32_t *ret_why)
+{
+	uint64_t part = ts_max_u64(memory / AUTO_PART, AUTO_LEAST);
+
+	*ret_why = 0;
+	if (wanted != TS_RING_AUTO)
+		return wanted;
+	*ret_why = (uint32_t)ts_min_u64(memory / MIB, TS_RING_CUT - 1);
+	/* Where files may not have as much there would be no ring at all. */
+	return ts_limits_allow_file(part) ? part : AUTO_LEAST;
 }
 
 bool ts_limits_allow_file(uint64_t bytes)
@@ -193,10 +231,9 @@ uint64_t ts_limits_machine(int fd, uint64_t allocated)
 		return parse_decimal(room_of_test());
 #endif
 	uint64_t limit = ts_limits_address_space();
-	uint64_t group = ts_limits_cgroup("/proc/self/cgroup", "/sys/fs/cgroup");
 	uint64_t available;
 
-	limit = ts_min_u64(limit, share_of(group, allocated, CGROUP_PERCENT));
+	limit = ts_min_u64(limit, share_of(own_cgroup(false), allocated, CGROUP_PERCENT));
 	if (ts_sys_free_bytes(fd, &available) < 0)
 		return 0;
 	return ts_min_u64(limit, share_of(available, allocated, TS_LIMITS_TMPFS_PERCENT));
@@ -209,8 +246,7 @@ uint64_t ts_limits_files(int fd, uint64_t allocated, bool in_memory)
 	if (ts_sys_free_bytes(fd, &available) < 0)
 		return 0;
 	if (in_memory)
-		limit = share_of(ts_limits_cgroup("/proc/self/cgroup", "/sys/fs/cgroup"),
-			allocated, CGROUP_PERCENT);
+		limit = share_of(own_cgroup(false), allocated, CGROUP_PERCENT);
 	limit = ts_min_u64(limit, share_of(available, allocated, TS_LIMITS_TMPFS_PERCENT));
 	return percent(limit, GROWTH_PERCENT);
 }

@@ -28,10 +28,26 @@ bool ts_limits_allow_file(uint64_t bytes);
 uint64_t ts_limits_address_space(void);
 
 /**
- * Smallest headroom of the memory cgroups above us: limit - (usage - clean page cache).
- * @list is /proc/self/cgroup and @root /sys/fs/cgroup but for tests.  UINT64_MAX: no limit.
+ * Smallest headroom of the memory cgroups above us: limit - (usage - clean page cache); with
+ * @all the smallest limit, whatever is used of it.  @list is /proc/self/cgroup and @root
+ * /sys/fs/cgroup but for tests.  UINT64_MAX: no limit.
  */
-uint64_t ts_limits_cgroup(const char *list, const char *root);
+uint64_t ts_limits_cgroup(const char *list, const char *root, bool all);
+
+/*
+ * Why a ring is as large as it is, for people: this bit where limits allowed no more, and MiB
+ * of the memory that the size follows from; 0 of them: it was asked for.
+ */
+#define TS_RING_CUT (UINT32_C(1) << 31)
+
+/**
+ * Bytes of a ring for which @wanted was set, before this machine's limits cut it: those of
+ * TS_RING_AUTO follow from the @memory that the job may use.
+ */
+uint64_t ts_limits_ring(uint64_t wanted, uint64_t memory, uint32_t *ret_why);
+
+/** Bytes of memory that this job may use: of its cgroups, or of the machine. */
+uint64_t ts_limits_memory(void);
 
 /** The part of @limit up to which something may still grow. */
 uint64_t ts_limits_growth(uint64_t limit);

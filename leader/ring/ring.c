@@ -23,7 +23,7 @@
 #define SEGMENTS_MIN 4u
 
 /* From here on larger segments serve better than more of them. */
-#define SEGMENTS_MANY 256u
+#define SEGMENTS_MANY 1024u
 
 /* What the offset of a `where` reaches. */
 #define SEGMENT_BYTES_MAX (256 * MIB)
@@ -33,10 +33,11 @@
 /*
  * A record fits in one segment, every member that produces owns one, and a reader that
  * stops costs one.  So: 16 MiB, which holds a picture of 4 million pixels; smaller while there
- * would be fewer than 32 segments, larger, for larger pictures, where there would be more than
- * 256, up to what a telephone's camera makes (64 MiB: 16 to 22 million pixels).  Beyond that
- * whoever opens a segment would wait for its memory, so only rings of more than 256 GiB, for
- * which there are not segments enough, have larger ones.
+ * would be fewer than 32 segments, larger, for larger pictures, where there would be 1,024: 32
+ * jobs with eight workers each need 256, and twice as many for the ring to be full of records.
+ * They grow up to what a telephone's camera makes (64 MiB: 16 to 22 million pixels).  Beyond
+ * that whoever opens a segment would wait for its memory, so only rings of more than 256 GiB,
+ * for which there are not segments enough, have larger ones.
  */
 static uint64_t segment_bytes_for(uint64_t ring)
 {
@@ -155,6 +156,7 @@ static void fill_ring(void *context, void *start)
 	header->member_count = TS_MEMBER_MAX;
 	header->segment_count = store->shape.segment_count;
 	header->set_count = store->shape.set_count;
+	header->why = store->why;
 	ts_object_head_fill(header, TS_RING_MAGIC, TS_ABI, &store->scope,
 		offsetof(struct ts_ring_header, check));
 }
@@ -244,7 +246,11 @@ int ts_ring_map(struct ts_store *store)
 int ts_ring_make(struct ts_store *store, uint64_t wanted)
 {
 	uint64_t limit = ts_limits_machine(ts_load_relaxed(&store->ledger_object.fd), 0);
-	int r = ts_limits_shape(ts_min_u64(wanted, limit), &store->shape);
+	uint64_t bytes = ts_limits_ring(wanted, ts_limits_memory(), &store->why);
+	int r = ts_limits_shape(ts_min_u64(bytes, limit), &store->shape);
+
+	if (limit < bytes)
+		store->why |= TS_RING_CUT;
 
 	if (r == 0)
 		r = ts_object_make(&store->ring, store->shape.total_bytes,
@@ -367,6 +373,11 @@ int ts_pages_open(struct ts_store *store, uint32_t segment, unsigned char **ret_
 
 	if (mprotect(map, bytes, PROT_READ | PROT_WRITE) < 0)
 		return -ENOMEM;
+	*ret_map = map;
+	/* The first one of a process may be the only one: a worker that lives for an epoch of a
+	 * small data set fills a part of it, and has a fault for each page of that. */
+	if (ts_load_relaxed(&store->openings) <= 1)
+		return 0;
 	make_huge(store, segment);
 	/* All pages in one go, the first time: cheaper than a fault for each.  Kernels before
 	 * 5.14 say EINVAL and fault. */
@@ -374,7 +385,6 @@ int ts_pages_open(struct ts_store *store, uint32_t segment, unsigned char **ret_
 		(void)madvise(map, bytes, MADV_POPULATE_WRITE);
 		ts_or_relaxed(&store->populated[segment / 64], seen);
 	}
-	*ret_map = map;
 	return 0;
 }
 

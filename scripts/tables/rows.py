@@ -68,8 +68,8 @@ def words(name):
     """[(word, what it means)] of a list of words in shim/config.h."""
     if name is None:
         return []
-    if name == "offs":
-        return [("off", "")]
+    if name in ("offs", "autos"):
+        return [(name[:-1], "")]
     body = re.search(r"#define TS_%s\(X\)(.*?)\n\n" % name.upper(), read("shim", "config.h"), re.S).group(1)
     found = re.findall(r"\bX\(((?:%s|[^\"()])*)\)" % STRING, body.replace("\\\n", "\n"))
     return [tuple(columns(row[0])[1:]) for row in found]

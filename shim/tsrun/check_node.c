@@ -116,9 +116,10 @@ void ts_check_shm_access(const struct ts_check_scene *scene, struct ts_check *ch
 static bool judge_room(const struct ts_check_scene *scene, struct ts_check *check,
 	uint64_t room, const char *what)
 {
-	char asked[TS_UNITS_BYTES], given[TS_UNITS_BYTES];
+	char asked[TS_UNITS_BYTES], given[TS_UNITS_BYTES], reason[TS_UNITS_RING];
 	struct ts_shape shape;
-	uint64_t wanted = scene->config.ring_bytes;
+	uint32_t why;
+	uint64_t wanted = ts_limits_ring(scene->config.ring_bytes, ts_limits_memory(), &why);
 
 	ts_units_size(wanted, asked);
 	if (wanted == 0) {
@@ -134,11 +135,12 @@ static bool judge_room(const struct ts_check_scene *scene, struct ts_check *chec
 		return false;
 	}
 	if (room < wanted) {
-		ts_check_find(check, TS_CHECK_WARN, "%s, so the ring has %s instead of %s",
-			what, ts_units_size(room, given), asked);
+		ts_check_find(check, TS_CHECK_WARN, "%s, so the ring has %s instead of %s%s",
+			what, ts_units_size(room, given), asked, ts_units_ring(why, reason));
 		return false;
 	}
-	ts_check_find(check, TS_CHECK_OK, "%s: the ring may have all of its %s", what, asked);
+	ts_check_find(check, TS_CHECK_OK, "%s: the ring may have all of its %s%s", what, asked,
+		ts_units_ring(why, reason));
 	return true;
 }
 
@@ -184,7 +186,7 @@ void ts_check_shm_room(const struct ts_check_scene *scene, struct ts_check *chec
 void ts_check_memory(const struct ts_check_scene *scene, struct ts_check *check)
 {
 	char text[128], size[TS_UNITS_BYTES];
-	uint64_t left = ts_limits_cgroup("/proc/self/cgroup", "/sys/fs/cgroup");
+	uint64_t left = ts_limits_cgroup("/proc/self/cgroup", "/sys/fs/cgroup", false);
 
 	if (left >= NO_LIMIT) {
 		ts_check_find(check, TS_CHECK_OK, "no memory limit of a control group is seen");
@@ -209,7 +211,9 @@ void ts_check_memory(const struct ts_check_scene *scene, struct ts_check *check)
 void ts_check_sizes(const struct ts_check_scene *scene, struct ts_check *check)
 {
 	char text[128], size[TS_UNITS_BYTES];
-	uint64_t wanted = scene->config.ring_bytes, room = ts_limits_address_space();
+	uint32_t why;
+	uint64_t wanted = ts_limits_ring(scene->config.ring_bytes, ts_limits_memory(), &why);
+	uint64_t room = ts_limits_address_space();
 	struct rlimit limit;
 
 	if (room == UINT64_MAX) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Settings: what files of them say, which ones hold, and where each comes from. */
 #include "shim/tsrun/conf.h"
+#include "leader/object/limits.h"
 #include "shim/tsrun/commands.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/message.h"
@@ -570,6 +571,19 @@ static int find_rows(const struct ts_arguments *arguments, struct row rows[TS_OP
 	return 0;
 }
 
+/* What "auto" comes to here. */
+static void print_ring(const char *value)
+{
+	struct ts_config config;
+	uint32_t why;
+	char size[TS_UNITS_BYTES], text[TS_UNITS_RING];
+
+	(void)ts_config_set(&config, TS_OPTION_RING, value);
+	uint64_t bytes = ts_limits_ring(config.ring_bytes, ts_limits_memory(), &why);
+	if (why != 0)
+		printf(", %s%s", ts_units_size(bytes, size), ts_units_ring(why, text));
+}
+
 static void print_table(const struct row rows[TS_OPTION_COUNT])
 {
 	int width = (int)strlen("VALUE");
@@ -584,6 +598,8 @@ static void print_table(const struct row rows[TS_OPTION_COUNT])
 			printf("%s:%u", rows[i].path, rows[i].line);
 		else
 			fputs(origin_words[rows[i].origin], stdout);
+		if (i == TS_OPTION_RING && rows[i].valid)
+			print_ring(rows[i].value);
 		puts(rows[i].valid ? "" : ", bad");
 	}
 }

@@ -658,13 +658,15 @@ void ts_gc_sweep(const char *group, uint64_t ring_bytes)
 {
 	struct collector gc = {.quiet = true, .ring_only = true, .keeps = true};
 	struct ts_name name;
+	uint32_t why;
 
 	if (ts_names_own(group, &name) < 0)
 		return;
 	collect_group(&gc, &name);
 	ts_left_remove(group, TS_LEFT_ALL);
 	/* With its own ring there the group needs no room. */
-	gc.keeps = has_object(&name, "ring") || !is_short_of_room(ring_bytes);
+	gc.keeps = has_object(&name, "ring") ||
+		   !is_short_of_room(ts_limits_ring(ring_bytes, ts_limits_memory(), &why));
 	if (!gc.keeps)
 		(void)ts_names_each(sweep_kept, &gc);
 }

@@ -752,7 +752,7 @@ static void print_all_of_group(
 static void print_head(
 	FILE *out, const struct ts_report *report, const struct ts_figures *figures)
 {
-	char used[TS_UNITS_BYTES], capacity[TS_UNITS_BYTES];
+	char used[TS_UNITS_BYTES], capacity[TS_UNITS_BYTES], why[TS_UNITS_RING];
 	unsigned processes = 0, jobs = (unsigned)figures->jobs;
 
 	if (!report->ledger && report->ring.capacity == 0) {
@@ -766,8 +766,10 @@ static void print_head(
 	if (report->ring.capacity == 0)
 		fputs("Ring: none\n", out);
 	else
-		fprintf(out, "Ring: %s of %s in use\n", ts_units_size(report->ring.used, used),
-			ts_units_size(report->ring.capacity, capacity));
+		fprintf(out, "Ring: %s of %s in use%s\n",
+			ts_units_size(report->ring.used, used),
+			ts_units_size(report->ring.capacity, capacity),
+			ts_units_ring(report->ring.why, why));
 }
 
 /* Other containers that share /dev/shm: nobody should look for their jobs here. */

@@ -2,6 +2,7 @@
 /* How tsrun writes numbers and foreign texts for people. */
 #include "shim/tsrun/units.h"
 #include "leader/group/ledger.h"
+#include "leader/object/limits.h"
 #include "shim/utf8.h"
 
 #include <inttypes.h>
@@ -25,6 +26,22 @@ const char *ts_units_size(uint64_t bytes, char buffer[TS_UNITS_BYTES])
 		(void)snprintf(buffer, TS_UNITS_BYTES, "%llu.%llu %s",
 			(unsigned long long)(bytes / scale),
 			(unsigned long long)(bytes % scale * 10 / scale), units[unit]);
+	return buffer;
+}
+
+const char *ts_units_ring(uint32_t why, char buffer[TS_UNITS_RING])
+{
+	static const char cut[] = "limits allow no more";
+	char size[TS_UNITS_BYTES];
+	uint64_t memory = (uint64_t)(why & ~TS_RING_CUT) << 20;
+	bool is_cut = why & TS_RING_CUT;
+
+	if (memory)
+		(void)snprintf(buffer, TS_UNITS_RING, " (auto, for %s of memory%s%s)",
+			ts_units_size(memory, size), is_cut ? "; " : "", is_cut ? cut : "");
+	else
+		(void)snprintf(buffer, TS_UNITS_RING, "%s%s%s", is_cut ? " (" : "",
+			is_cut ? cut : "", is_cut ? ")" : "");
 	return buffer;
 }
 

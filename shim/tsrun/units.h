@@ -16,6 +16,14 @@
  */
 const char *ts_units_size(uint64_t bytes, char buffer[TS_UNITS_BYTES]);
 
+#define TS_UNITS_RING 80u
+
+/**
+ * @why a ring has its size (leader/object/limits.h), to stand behind it: "", or such as
+ * " (auto, for 23.5 GiB of memory)".  Returns @buffer.
+ */
+const char *ts_units_ring(uint32_t why, char buffer[TS_UNITS_RING]);
+
 /** @value with a blank between groups of three digits: 1 281 167.  Returns @buffer. */
 const char *ts_units_grouped(uint64_t value, char buffer[TS_UNITS_BYTES]);
 

@@ -211,7 +211,7 @@ static void read_members(
 		int pid = ts_member_pid(word);
 		/* Dead is who is gone in both ways (leader/group/layout.h, member word). */
 		bool alive =
-			ts_member_is_running(word) || is_locked(fd, ts_member_lock_byte(i), 1);
+			is_locked(fd, ts_member_lock_byte(i), 1) || ts_member_is_running(word);
 		ring->members[ring->member_count++] = (struct ts_view_member){
 			.job = ts_load_relaxed(&from[i].job),
 			.pid = pid,
@@ -247,6 +247,7 @@ int ts_view_ring(int fd, struct ts_view_ring *ret_ring)
 		return r;
 	struct ts_view_ring ring = {
 		.capacity = header.segment_count * header.segment_bytes,
+		.why = header.why,
 		.kept_until_ns = ts_load_relaxed(&header.kept_until_ns),
 		.members = calloc(header.member_count, sizeof(*ring.members)),
 	};

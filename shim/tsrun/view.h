@@ -28,6 +28,7 @@ struct ts_view_ring {
 	uint64_t capacity;      /* bytes of all segments */
 	uint64_t used;          /* bytes of them that hold records now */
 	uint64_t kept_until_ns; /* leader/group/layout.h */
+	uint32_t why;           /* leader/object/limits.h */
 	uint32_t member_count;
 	struct ts_view_member *members; /* those that are not free */
 };

@@ -4,6 +4,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 
@@ -96,6 +97,12 @@ def test_the_table_for_people(directory):
     for line in (["group", "g", "command", "line"], ["ring", "64M", "environment"],
                  ["stage-size", "4G", path + ":1"], ["verify", "0.1", "default"]):
         assert line in lines, (line, lines)
+    # What a ring without a size has here.
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    done = tsrun("config", "--ring", "auto", env={"XDG_CONFIG_HOME": directory})
+    line, = (line for line in done.stdout.splitlines() if line.startswith("ring "))
+    size, of = re.fullmatch(r"ring +auto +command line, ([0-9.]+) GiB \(auto, for ([0-9.]+) GiB of memory\)", line).groups()
+    assert float(of) <= memory / 2**30 and float(size) == max(2, int(float(of) * 10 / 16) / 10), line
 
 
 def test_the_user_wins_over_the_system(directory):
@@ -120,10 +127,10 @@ def test_where_the_user_has_it(directory):
     # Relative ones are none, says the specification.
     assert value(rows(HOME=directory, XDG_CONFIG_HOME="x")["ring"]) == ("1G", "file")
     assert value(rows(HOME=directory, XDG_CONFIG_HOME="")["ring"]) == ("1G", "file")
-    assert value(rows(HOME=directory, XDG_CONFIG_HOME="/nowhere")["ring"]) == ("2G", "default")
+    assert value(rows(HOME=directory, XDG_CONFIG_HOME="/nowhere")["ring"]) == ("auto", "default")
     for home in ("", "relative", "/nowhere", "/dev/null", "/" + "x" * 5000):
         found = rows(HOME=home)
-        assert (value(found["ring"]), found["stderr"]) == (("2G", "default"), ""), home
+        assert (value(found["ring"]), found["stderr"]) == (("auto", "default"), ""), home
 
 
 def test_forms_of_a_file(directory):
@@ -161,7 +168,7 @@ def test_an_unknown_name_costs_its_line(directory):
 def test_a_damaged_file_is_ignored(directory):
     for text, says in (
             ("group = a\nring = 1X\n", "2: 'ring' has a bad value '1X'; the file is ignored\n"
-             "hint: it must be a size such as 512M or 4G\n"),
+             "hint: it must be auto, or a size such as 512M or 4G\n"),
             ("group = a\nring\n", "2: no setting: 'ring'; the file is ignored\n"
              "hint: write name = value; # begins a comment\n"),
             ("= 1G\nring = 1G\n", "1: no setting: '= 1G'; the file is ignored\n"
@@ -228,7 +235,7 @@ def test_a_file_that_others_may_have_written(directory):
 def test_bad_values_are_shown(directory):
     found = rows(status=125, TSSHIM_RING="lots")
     assert value(found["ring"]) == ("lots", "environment") and not found["ring"]["valid"]
-    assert found["stderr"] == ("tsrun: TSSHIM_RING has a bad value 'lots'\nhint: it must be a size such "
+    assert found["stderr"] == ("tsrun: TSSHIM_RING has a bad value 'lots'\nhint: it must be auto, or a size such "
                                "as 512M or 4G\n")
     assert "option '--ring' has a bad value" in rows("--ring", "x", status=125)["stderr"]
     done = tsrun("config", env={"TSSHIM_RING": "lots"})

@@ -5,12 +5,14 @@ import glob
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import struct
 import subprocess
 
 import support
-from tsrun_common import (ATTACH, BOTH, NOTHING, Member, Skip, clean_environment, expect, gc, leave_to_gc, locked,
+from tsrun_common import (ATTACH, BOTH, NOTHING, Member, Skip, clean_environment, expect, gc, leave_to_gc, locked, mounted,
                           new_group, path, stats, there, tsrun)
 from tsrun_common import own_group  # noqa: F401 -- the fixture "group"
 
@@ -77,6 +79,35 @@ def test_statistics_of_living_jobs(group):
     first.kill()
     photos, = [d for d in stats(group)["datasets"] if d["name"] == "photos"]
     assert photos["leader"] == {"pid": second.pid, "alive": True} and photos["members"] == 1
+
+
+def test_the_memory_of_the_first_job_decides(group, directory):
+    """One with less of it and one with more have one ring."""
+    os.makedirs(os.path.join(directory, "memory"))
+    for name, number in (("memory.max", 4 << 30), ("memory.current", 0), ("memory/memory.limit_in_bytes", 4 << 30),
+                         ("memory/memory.usage_in_bytes", 0)):
+        support.write(os.path.join(directory, name), "%d\n" % number)
+    Member(group, "photos", "auto", prefix=mounted("mount --bind %s /sys/fs/cgroup" % directory))
+    ring = stats(group)["ring"]["capacity"]
+    Member(group)
+    text = tsrun("stats", "--group", group).stdout
+    assert "2 jobs running, 2 processes attached" in text, text
+    # A tenth of what is left, instead of the 2 GiB that each has at least.
+    assert stats(group)["ring"]["capacity"] == ring < (4 << 30) / 10
+    assert re.search(r"Ring: .* in use \(auto, for 4[.]0 GiB of memory; limits allow no more\)\n", text), text
+
+
+def test_who_joins_many_reads_no_file_of_theirs(group, directory):
+    """The lock of each says that it lives: one that joins, and a waiter at its every look, costs no more."""
+    if not shutil.which("strace"):
+        raise support.Skip("strace", "needs strace, to see what is read")
+    members = [Member(group) for _ in range(8)]
+    log = os.path.join(directory, "log")
+    Member(group, prefix=["strace", "-f", "-e", "trace=openat,fcntl", "-o", log]).end()
+    with open(log) as file:
+        text = file.read()
+    assert text.count("F_GETLK") >= len(members), text
+    assert not [member.pid for member in members if "/proc/%d/" % member.pid in text], text
 
 
 def test_statistics_stay_after_the_jobs(group):

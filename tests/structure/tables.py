@@ -81,7 +81,7 @@ def wrong_readme(text):
 
 
 def unnoticed_in_readme(text):
-    for right, wrong in (("`--ring SIZE`", "`--ring BYTES`"), ("(default 2G", "(default 4G"), ("`--summary`", "`--summery`"),
+    for right, wrong in (("`--ring SIZE`", "`--ring BYTES`"), ("(default `auto`", "(default `4G`"), ("`--summary`", "`--summery`"),
                          ("\n| `--summary`", "\n`--summary`")):
         if right not in text or not list(wrong_readme(text.replace(right, wrong))):
             yield f"{wrong} in the place of {right}"

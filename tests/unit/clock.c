@@ -10,6 +10,7 @@ static struct {
 	uint64_t begin_ns, passed_ns;
 	int64_t real_ns; /* at the begin */
 	uint64_t cpu_ns; /* of every other process */
+	uint64_t stretch;
 	unsigned thousandths, sleeps;
 	uint64_t at_ns;
 	void (*what)(void *context);
@@ -36,6 +37,11 @@ static uint64_t process_cpu_ns(int pid)
 	return pid > 0 ? own.cpu_ns : 0;
 }
 
+static uint64_t thread_stretch(void)
+{
+	return own.stretch;
+}
+
 static int futex_wait(const volatile void *word, uint32_t expected, uint64_t timeout_ns)
 {
 	if (*(const volatile uint32_t *)word != expected)
@@ -59,11 +65,13 @@ void clock_begin(void)
 		.real_ns = real_ns,
 		.thread_cpu_ns = thread_cpu_ns,
 		.process_cpu_ns = process_cpu_ns,
+		.thread_stretch = thread_stretch,
 		.futex_wait = futex_wait,
 	};
 
 	clock_end();
-	own = (typeof(own)){.begin_ns = ts_now_ns(), .real_ns = ts_real_ns(), .cpu_ns = 1};
+	own = (typeof(own)){
+		.begin_ns = ts_now_ns(), .real_ns = ts_real_ns(), .cpu_ns = 1, .stretch = 1};
 	ts_test_clock = &stands_in;
 }
 
@@ -91,6 +99,11 @@ uint64_t clock_passed(void)
 void clock_works(unsigned thousandths)
 {
 	own.thousandths = thousandths;
+}
+
+void clock_stretch(uint64_t times)
+{
+	own.stretch = times;
 }
 
 void clock_at(uint64_t ns, void (*what)(void *context), void *context)

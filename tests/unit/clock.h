@@ -28,6 +28,9 @@ uint64_t clock_passed(void);
 /** From now on other processes use so many thousandths of a CPU. */
 void clock_works(unsigned thousandths);
 
+/** From now on CPUs are so scarce: ts_thread_stretch(). */
+void clock_stretch(uint64_t times);
+
 /**
  * Call @what once, in the first sleep that reaches this time after clock_begin(); that sleep
  * ends then, as one does that is woken.

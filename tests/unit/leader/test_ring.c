@@ -390,6 +390,21 @@ Test(pages, bytes_stay_when_pages_become_huge)
 		"neither a huge page nor a refusal");
 }
 
+Test(pages, the_first_segment_of_a_process_costs_no_more_than_what_is_written)
+{
+	struct ts_store *one = fixture_attach_sized(JOB_A, LARGE);
+	struct ts_store *two = fixture_attach_sized(JOB_B, LARGE);
+
+	fixture_capture(one, true);
+	fill_segments(one, two, 1);
+	cr_assert(eq(u32, ts_load_relaxed(&one->openings), 1));
+	cr_expect(eq(u32, huge_pieces(one), 0));
+	cr_expect(eq(u64, ts_load_relaxed(&one->populated[0]), 0));
+	fill_segments(one, two, 2);
+	cr_expect(ne(u64, ts_load_relaxed(&one->populated[0]), 0),
+		"the next ones are mapped at once");
+}
+
 Test(pages, dear_huge_pages_are_not_tried_for_a_while)
 {
 	struct ts_store *one = fixture_attach_sized(JOB_A, LARGE);
@@ -437,8 +452,10 @@ static const struct {
 	{512 * MIB, 16 * MIB},
 	{2 * GIB, 16 * MIB},
 	{2 * GIB + MIB, 16 * MIB},
-	{4 * GIB, 32 * MIB},
-	{8 * GIB, 64 * MIB},
+	{4 * GIB, 16 * MIB},
+	{8 * GIB, 16 * MIB},
+	{16 * GIB, 32 * MIB},
+	{32 * GIB, 64 * MIB},
 	{64 * GIB, 64 * MIB},
 	{256 * GIB, 64 * MIB},
 	{300 * GIB, 128 * MIB},
@@ -527,7 +544,15 @@ static uint64_t headroom(void)
 	char list[512];
 
 	snprintf(list, sizeof(list), "%s/list", root);
-	return ts_limits_cgroup(list, root);
+	return ts_limits_cgroup(list, root, false);
+}
+
+static uint64_t limit(void)
+{
+	char list[512];
+
+	snprintf(list, sizeof(list), "%s/list", root);
+	return ts_limits_cgroup(list, root, true);
 }
 
 Test(limits_groups, the_tightest_group_above_us_counts)
@@ -540,8 +565,10 @@ Test(limits_groups, the_tightest_group_above_us_counts)
 	put("a/b/memory.max", "max\n");
 	put("a/b/memory.current", "800000\n");
 	cr_expect(eq(u64, headroom(), 100000));
+	cr_expect(eq(u64, limit(), 1000000), "whatever is used");
 	put("a/b/memory.max", "850000\n");
 	cr_expect(eq(u64, headroom(), 50000));
+	cr_expect(eq(u64, limit(), 850000));
 	put("a/b/memory.stat", "anon 1\ninactive_file 20000\nslab 3\n");
 	cr_expect(eq(u64, headroom(), 70000), "clean page cache is free");
 	put("memory.max", "10\n");
@@ -559,12 +586,54 @@ Test(limits_groups, the_first_version_of_the_controller_counts)
 	put("memory/job/memory.limit_in_bytes", "1000\n");
 	put("memory/job/memory.usage_in_bytes", "400\n");
 	cr_expect(eq(u64, headroom(), 600));
+	cr_expect(eq(u64, limit(), 1000));
 }
 
 Test(limits, no_group_is_no_limit)
 {
-	cr_expect(eq(
-		u64, ts_limits_cgroup("/proc/nonexistent", "/proc/nonexistent"), UINT64_MAX));
+	const char *none = "/proc/nonexistent";
+
+	cr_expect(eq(u64, ts_limits_cgroup(none, none, false), UINT64_MAX));
+	cr_expect(eq(u64, ts_limits_cgroup(none, none, true), UINT64_MAX));
+}
+
+Test(limits, a_ring_without_a_size_follows_the_memory)
+{
+	static const struct {
+		uint64_t memory, ring;
+	} rings[] = {{0, 2 * GIB}, {8 * GIB, 2 * GIB}, {32 * GIB, 2 * GIB}, {48 * GIB, 3 * GIB},
+		{1024 * GIB, 64 * GIB}};
+	uint32_t why;
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(rings); i++) {
+		cr_expect(eq(u64, ts_limits_ring(TS_RING_AUTO, rings[i].memory, &why),
+			rings[i].ring));
+		cr_expect(eq(u64, (uint64_t)why << 20, rings[i].memory));
+	}
+	cr_expect(eq(u64, ts_limits_ring(64 * MIB, 1024 * GIB, &why), 64 * MIB));
+	cr_expect(eq(u32, why, 0), "as was asked");
+}
+
+Test(limits, where_files_may_not_be_so_large_the_ring_is_not)
+{
+	struct rlimit most = {.rlim_cur = 8 * GIB, .rlim_max = RLIM_INFINITY};
+	uint32_t why;
+
+	cr_assert(eq(int, setrlimit(RLIMIT_FSIZE, &most), 0));
+	cr_expect(eq(u64, ts_limits_ring(TS_RING_AUTO, 128 * GIB, &why), 8 * GIB));
+	cr_expect(eq(u64, ts_limits_ring(TS_RING_AUTO, 160 * GIB, &why), 2 * GIB));
+}
+
+Test(limits, the_first_job_decides_and_the_ring_says_why)
+{
+	const uint32_t memory = (uint32_t)(ts_limits_memory() >> 20);
+
+	cr_assert(eq(int, setenv("TSSHIM_TEST_ROOM", "67108864", 1), 0));
+	struct ts_store *first = fixture_attach_sized(JOB_A, TS_RING_AUTO);
+	struct ts_store *next = fixture_attach_sized(JOB_B, 16 * MIB);
+	cr_expect(eq(u32, first->header->why, memory | TS_RING_CUT));
+	cr_expect(le(u64, first->shape.total_bytes, 64 * MIB));
+	cr_expect(eq(u64, next->shape.total_bytes, first->shape.total_bytes));
 }
 
 Test(limits, five_per_cent_of_a_finite_address_space_are_ours)

@@ -289,6 +289,24 @@ Test(wait, who_is_hardly_let_run_loses_the_right_at_the_deadline)
 	expect_lost(AT_WORK - 1, 100 * MS, 100 * MS);
 }
 
+Test(wait, where_everybody_is_hardly_let_run_nobody_loses_it_for_that)
+{
+	struct producer as = {.value = 7};
+
+	start_and_find_it_busy(&as);
+	clock_works(AT_WORK / 10);
+	clock_stretch(10);
+	clock_at(1900 * MS, publish, &as);
+	wait_for(20 * MS);
+	expect_hit(7);
+}
+
+Test(wait, but_who_gets_less_than_others_does)
+{
+	clock_stretch(10);
+	expect_lost(AT_WORK / 10 - 1, 20 * MS, 200 * MS);
+}
+
 Test(wait, who_is_stopped_loses_the_right_at_the_deadline)
 {
 	expect_lost(0, 52 * MS, 52 * MS);

@@ -28,7 +28,7 @@ Test(config, defaults_are_those_of_the_table)
 	cr_expect(eq(u32, config.epoch, 0));
 	cr_expect(eq(int, config.order, TS_ORDER_STRICT));
 	cr_expect(config.record == NULL && config.replay == NULL);
-	cr_expect(eq(u64, config.ring_bytes, UINT64_C(2) << 30));
+	cr_expect(eq(u64, config.ring_bytes, TS_RING_AUTO));
 	cr_expect(eq(int, config.copies, TS_COPIES_OFF));
 	cr_expect(eq(u32, config.verify_ppm, 1000));
 	cr_expect(not(config.summary));
@@ -238,7 +238,8 @@ Test(config, words_are_the_values_an_option_takes)
 			cr_expect(eq(int, set((enum ts_option)i, *allowed), 0), "%s", *allowed);
 	}
 	cr_expect(ts_config_words(TS_OPTION_SHARE) != NULL);
-	cr_expect(ts_config_words(TS_OPTION_RING) == NULL);
+	cr_expect(ts_config_words(TS_OPTION_RING) != NULL);
+	cr_expect(ts_config_words(TS_OPTION_STAGE_SIZE) == NULL);
 }
 
 Test(config, stage_is_a_word_or_an_absolute_directory)

@@ -56,7 +56,7 @@ Test(environment, only_our_names_are_looked_at)
 
 	expect_complaints(env, "");
 	cr_expect(eq(str, config.group, (char *)"mine"));
-	cr_expect(eq(u64, config.ring_bytes, UINT64_C(2) << 30));
+	cr_expect(eq(u64, config.ring_bytes, TS_RING_AUTO));
 }
 
 Test(environment, bad_values_are_reported_and_the_default_is_used)
@@ -65,7 +65,7 @@ Test(environment, bad_values_are_reported_and_the_default_is_used)
 
 	expect_complaints(env, "bad TSSHIM_RING lots -\n"
 			       "unknown TSSHIM_SUMARY 1 TSSHIM_SUMMARY\n");
-	cr_expect(eq(u64, config.ring_bytes, UINT64_C(2) << 30));
+	cr_expect(eq(u64, config.ring_bytes, TS_RING_AUTO));
 	cr_expect(eq(u32, config.verify_ppm, 1000000));
 	load(env, NULL);
 	cr_expect(eq(u32, config.verify_ppm, 1000000));
@@ -78,7 +78,7 @@ Test(environment, of_two_the_first_counts_as_for_getenv)
 
 	expect_complaints(env, "bad TSSHIM_RING bad -\n");
 	cr_expect(eq(str, config.group, (char *)"one"));
-	cr_expect(eq(u64, config.ring_bytes, UINT64_C(2) << 30));
+	cr_expect(eq(u64, config.ring_bytes, TS_RING_AUTO));
 }
 
 Test(environment, long_unknown_names_are_reported_cut)

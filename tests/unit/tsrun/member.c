@@ -3,7 +3,8 @@
  * A process that joins the group argv[1], counts some work under the dataset argv[2], says
  * "ready" and stays until its standard input ends; for each line of it, it counts as much again
  * under both and says "counted".  With "die" behind, it is killed at that
- * point instead of leaving; with "gpu", it has shared copies to a GPU as well.
+ * point instead of leaving; with "gpu", it has shared copies to a GPU as well; with "auto", its
+ * ring has no size that was asked for.
  */
 #include "leader/group/attach.h"
 #include "leader/slots/device.h"
@@ -50,6 +51,8 @@ int main(int argc, char **argv)
 		return 2;
 	(void)snprintf(options.group, sizeof(options.group), "%s", argv[1]);
 	options.job = ts_process_id(getpid(), false);
+	if (argc > 3 && strcmp(argv[3], "auto") == 0)
+		options.ring_bytes = TS_RING_AUTO;
 	int r = ts_store_attach(&options, &store, &reason);
 	if (r < 0) {
 		fprintf(stderr, "cannot attach: %s (reason %d)\n", strerror(-r), (int)reason);

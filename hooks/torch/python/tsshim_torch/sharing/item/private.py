@@ -14,6 +14,7 @@ its own functions set the state.
 
 import ctypes
 import functools
+import random
 import struct
 import sys
 
@@ -136,6 +137,12 @@ def place_of(source):
             native.report(error)
             _right[kind] = False
     return place if place is not None and _right.get(kind) else (native.OTHER, None, None, None)
+
+
+def expect_workers():
+    """Try out here, on generators that nobody uses, what each forked worker would try out again."""
+    for owner in (random.Random(), torch.Generator()):
+        place_of(source_of(owner))
 
 
 # ---- sources: how each kind is saved, seeded and restored ----

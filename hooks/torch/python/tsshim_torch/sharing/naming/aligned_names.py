@@ -159,6 +159,7 @@ class Scope(scopes.Scope):
         self.privates, self.judged, self.parts = other.privates, other.judged, other.parts
         self.reason, self.may_keep, self.left = other.reason, other.may_keep, other.left
         self.detail, self.noticed, self.cells = other.detail, other.noticed, other.cells
+        self.is_untried = other.is_untried
         self.cost, self.checked = other.cost, clock.thread()
 
     def _inside(self, index):
@@ -190,6 +191,21 @@ class ScopeOfWorkers(Scope):
 
 
 _prepared = None  # (process, Scope) for the workers that it is about to fork
+_known = (None, None)  # what the last data set was, and whether its items keep nothing; None: not asked yet
+
+
+def _keeps_nothing(dataset, identity):
+    """
+    Whether the first item of @dataset, which is what it was at the last iteration, leaves nothing to look for.  To
+    judge costs as much as a few looks, so that is done for the second iteration, and of no large arrays.
+    """
+    global _known
+    if identity is None or _known[0] != identity:
+        _known = (identity, None)
+        return False
+    if _known[1] is None:
+        _known = (identity, not scopes.holds_data(dataset) and not scopes.keeps_names(dataset))
+    return _known[1]
 
 
 def prepare(loader, iterator):
@@ -216,6 +232,7 @@ def prepare(loader, iterator):
         if notes is not None:
             scope.notes[id(dataset)] = notes
         scope.prefix(dataset, b"")
+        scope.is_untried = not _keeps_nothing(dataset, scope.identities[id(dataset)][1])
         scope.cost = max(clock.thread() - start, 1e-4)
         _prepared = os.getpid(), scope
 

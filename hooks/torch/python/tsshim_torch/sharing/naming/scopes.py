@@ -6,6 +6,7 @@ what can be told of it that decides whether sharing them is possible and pays.
 
 import functools
 import inspect
+import linecache
 import math
 import os
 import sys
@@ -14,9 +15,9 @@ import threading
 import torch
 from torch.utils.data._utils import worker as torch_worker
 
-from ... import clock, native
+from ... import clock, guard_importlib_bootstrap as guard, native
 from ..batch import collate
-from ..item import codec, generators
+from ..item import codec, generators, private
 from ..order import align
 from . import digests, loaders, unread
 
@@ -105,12 +106,35 @@ def expect_workers(loader, is_iterable=False, judges=True):
             or isinstance(loader.dataset, torch.utils.data.IterableDataset) != is_iterable:
         return
     _prepared = True
+    _read_lines()
+    _load_formats()
+    if native.settings.aligned:
+        private.expect_workers()
     try:
         datasets.environment()
         if judges:
             judgement.judge(loader.dataset)
     except (datasets.Unknown, judgement.Refused):
         pass  # as the workers will find
+
+
+# Whose lines each new worker reads: torch.manual_seed() notes from where it was called, for a GPU.
+_CALLERS = ("__main__", "multiprocessing.context", "multiprocessing.popen_fork", "multiprocessing.process", "torch.cuda",
+            "torch.cuda.random", "torch.random", "torch.utils.data._utils.worker", "torch.utils.data.dataloader")
+
+
+def _read_lines():
+    """Read them here, for workers to inherit."""
+    import multiprocessing.popen_fork  # noqa: F401 -- as the first fork would
+    for name in (*_CALLERS, guard.__name__):
+        linecache.getlines(getattr(sys.modules.get(name), "__file__", None) or "")
+
+
+def _load_formats():
+    """Let Pillow load its formats as the first picture in each worker would, unless the program has had a say."""
+    image = sys.modules.get("PIL.Image")
+    if getattr(image, "_initialized", None) == 0 and not image.ID:
+        image.preinit()
 
 
 def _forks_workers(loader):
