@@ -51,6 +51,8 @@ static void lone(void)
 	FIELD(ts_sample_lone, batch);
 	FIELD(ts_sample_lone, globals);
 	FIELD(ts_sample_lone, position);
+	FIELD(ts_sample_lone, still);
+	FIELD(ts_sample_lone, is_seeded);
 }
 
 static void leaf(void)

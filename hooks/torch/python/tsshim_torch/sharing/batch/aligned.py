@@ -40,7 +40,7 @@ class Drawn(fetch.Fetch):
         self.threads = torch.get_num_threads()
         self.lone = None  # lone.Lone; False: items are made singly
         self.is_alone = False  # nobody else was asking for the item before
-        self.again = 0  # native.AGAIN, for an item that its chunk has as well
+        self.how = 0  # native.AGAIN, for an item that its chunk has as well
         self.chunks = None  # chunks.Chunks, where samples go by these
 
     @classmethod
@@ -114,11 +114,11 @@ class Drawn(fetch.Fetch):
     def _try_first(self):
         """Make the first item, which its chunk has as well; whether it was made."""
         self._name(self.work, 0, self.indices[0])
-        self.again = native.AGAIN
+        self.how = native.AGAIN
         try:
             self._compute(0, None)
         finally:
-            self.again = 0
+            self.how = 0
         return not self.scope.is_untried
 
     def _next(self, position, patient):
@@ -236,7 +236,7 @@ class Drawn(fetch.Fetch):
         """As the superclass does it, in sight of the library."""
         if verdict is not None:
             return super()._item(index, verdict)
-        self.sample.begin(how or self.again)
+        self.sample.begin(how or self.how)
         raised = True
         try:
             value = super()._item(index)

@@ -77,22 +77,22 @@ class Row:
     def make(self, entry, indices, values):
         """Add the items at @indices to @values; the error of one."""
         scope, start = self.run.scope, entry.position
-        if scope.still >= STILL and not self.own.paths:
+        if scope.undrawn >= STILL and not self.own.paths:
             error = self._make_still(entry, indices, values)
-            if scope.still:
+            if scope.undrawn:
                 return error
             native.count_pass(b"torch_again", entry.position - start)
             entry.position = start
             values.clear()
-        entry.still, entry.is_seeded = scope.still, 0
+        entry.still, entry.is_seeded = scope.undrawn, 0
         error = self._make_seeded(entry, indices, values)
-        scope.still = entry.still
+        scope.undrawn = entry.still
         return error
 
     def _make_still(self, entry, indices, values):
         """
         The same of items like those that have drawn nothing: they need no seeds.  If one draws all the
-        same .still is 0, and all are to be made again.
+        same .undrawn is 0, and all are to be made again.
         """
         python, begun = self.python, entry.position
         native.lone_next(ctypes.byref(entry))
@@ -104,7 +104,7 @@ class Row:
         except Exception as raised:  # the program's own
             error = raised.with_traceback(raised.__traceback__.tb_next.tb_next)
         if seeding.known.snapshot(python) != before:
-            self.run.scope.still = 0
+            self.run.scope.undrawn = 0
         entry.position = begun + len(values) + (error is not None)
         return error
 

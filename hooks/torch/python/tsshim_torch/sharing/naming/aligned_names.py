@@ -40,7 +40,7 @@ class Scope(scopes.Scope):
         self.may_keep = False  # what was read before the first item, and not be seen
         self.in_directory = native.saw_relative()
         self.spares = []  # structs like .sample, for across.py
-        self.still = 0  # items in a row that drew nothing
+        self.undrawn = 0  # items in a row that drew nothing
         self.asks_from = 0  # .items from which the chunks of a lone job are asked for again
         _inherit(self)
         if self.auto and scopes.fetches_batches(self.dataset):
