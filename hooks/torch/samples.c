@@ -54,7 +54,11 @@ void tsshim_sample_settings(uint32_t *ret_aligned, uint64_t *ret_seed, uint64_t 
 
 struct ts_sample *tsshim_sample_create(void)
 {
-	return calloc(1, sizeof(struct ts_sample));
+	struct ts_sample *sample = calloc(1, sizeof(struct ts_sample));
+
+	if (sample)
+		sample->part = sample->whole = 1;
+	return sample;
 }
 
 void tsshim_sample_destroy(struct ts_sample *sample)
