@@ -185,7 +185,7 @@ def in_a_thread():
 def main():
     # The size of batches, in the place of each loader's own.
     options = data_job.options_of(dear=False, size=int)
-    costs.install(2_000_000 if options.dear else 1000)
+    costs.install(2_000_000 if options.dear else 200_000)
     torch.set_num_threads(1)
     meeting.arrive()
     for name, dataset, workers, size, more in datasets():

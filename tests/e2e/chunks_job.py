@@ -149,7 +149,7 @@ def parse(words):
     return data_job.options_of(
         words, ("pictures", "small", "named", "arrays", "uneven", "text", "mixed", "raising"),
         order=("any", "rows", "subset", "two", "weights", "once", "slowly"), still=False, persistent=False,
-        drop_last=False, collate=False, cost=1000)
+        drop_last=False, collate=False, cost=200_000)
 
 
 def play(options):

@@ -87,7 +87,7 @@ class Drawn(fetch.Fetch):
             self.chunks.fill()
         super()._fill()
         if self.scope.item_bytes is None and self.scope.is_cheap() and self.error is None:
-            self.scope.item_bytes = chunks.bytes_of(self.batch.sample(0, False))
+            chunks.learn_form(self.scope, self.batch.sample(0, False))
 
     def _by_chunk(self):
         """The Chunks of this batch; None: its samples go singly."""
@@ -103,7 +103,7 @@ class Drawn(fetch.Fetch):
             scope.hinted = guess
             hints.tell(scope, guess)
         scope.size = chunks.size_of(self, *self._streams(dataset, work)[:2], guess)
-        if (scope.size or chunks.SINGLE) == chunks.SINGLE:
+        if scope.size is None or scope.size <= chunks.SINGLE:
             return None
         if scope.is_untried:
             if not self._try_first():

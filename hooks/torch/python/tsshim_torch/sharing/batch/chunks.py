@@ -22,10 +22,13 @@ from ..order import align
 from . import fetch
 
 MOST = align.MOST  # samples of a chunk: a Work has so much of what lies around it
-SINGLE = 1
+SINGLE, ALONE = 1, 0  # in the place of a size: they are shared singly; they are not shared
 
 WORK_NS = 4_000_000  # which a chunk is to be worth: asking for one costs some 50 us
 FEWEST = 8
+# What an item takes at least: to take one costs 8 us where it goes into a batch as rows, and some 50
+# where it is made anew, and to write one twice as much.
+ROWS_NS, LEAST_NS = 20_000, 100_000
 MOST_BYTES = 4 << 20
 
 _ROWS, _LIST = b"R", b"L"  # how a record has them: leaf by leaf, or as one list
@@ -39,6 +42,8 @@ def guess(scope):
         return SINGLE
     if scope.item_bytes is None:
         return scope.hinted or None
+    if scope.item_ns < (ROWS_NS if scope.has_rows and scope.direct else LEAST_NS):
+        return ALONE
     size = MOST
     while size > FEWEST and size * scope.item_ns > 2 * WORK_NS:
         size //= 2
@@ -47,12 +52,13 @@ def guess(scope):
     return size
 
 
-def bytes_of(value):
-    """How many bytes of leaves a sample like @value has."""
+def learn_form(scope, value):
+    """Note how large samples like @value are, and whether they go into a batch as rows."""
     try:
-        return codec.encode(value).bytes
+        _, leaves, is_whole = codec.parts_of(value)
+        scope.item_bytes, scope.has_rows = sum(leaf.bytes for leaf in leaves), not is_whole
     except codec.Unshareable:
-        return 0
+        scope.item_bytes, scope.has_rows = 0, False
 
 
 class Chunk:
@@ -109,8 +115,6 @@ def encode(values, extra=None):
     kinds = set(map(codec.flat_kinds, skeletons))
     meta = marshal.dumps((specs, len(kinds) == 1 and None not in kinds, list(skeletons), extra), codec.VERSION)
     columns = list(zip(*leaves))
-    if any(column[0].bytes and len({leaf.address for leaf in column}) < len(column) for column in columns):
-        raise codec.Unshareable("one buffer again and again")
     size = codec.payload_bytes([column[0].bytes * len(column) for column in columns])
     return _ROWS + meta, columns, size
 
@@ -352,7 +356,7 @@ def inside(scope, indices):
 def size_of(run, prefix, stream, own):
     """
     How many samples a chunk has where names begin with @prefix, as the first job that has timed some
-    says; @own is the guess of this one, or None.  SINGLE: they go singly; None: not known.
+    says, or what stands in the place of a size; @own is the guess of this one.  None: not known.
     """
     sizes, sample = run.scope.sizes, run.sample
     if prefix is None or prefix in sizes:
@@ -364,7 +368,7 @@ def size_of(run, prefix, stream, own):
     verdict = sample.take()
     if verdict == native.HIT:
         found = sample.meta()
-        if len(found) == 1 and 0 < found[0] <= MOST and found[0] & (found[0] - 1) == 0:
+        if len(found) == 1 and found[0] <= MOST and found[0] & (found[0] - 1) == 0:
             own = sizes[prefix] = found[0]
     elif verdict == native.CLAIM and own is not None:
         sample.begin(0)

@@ -285,7 +285,9 @@ class Items(fetch.Fetch):
             scope.rest(scope.reason)
             return None
         scope.size = chunks.size_of(self, name, name, chunks.guess(scope))
-        return None if (scope.size or chunks.SINGLE) == chunks.SINGLE else scope.size
+        if scope.size == chunks.ALONE:
+            scope.rest(b"torch_cheap")
+        return scope.size if scope.size and scope.size > chunks.SINGLE else None
 
     def _may_chunk(self):
         """Whether these samples may go by chunks."""
@@ -297,7 +299,7 @@ class Items(fetch.Fetch):
         """Of a cheap item, which may make chunks."""
         scope = self.scope
         if scope.item_bytes is None and scope.items >= TIMED and scope.is_cheap() and self.error is None:
-            scope.item_bytes = chunks.bytes_of(self.batch.sample(0, False))
+            chunks.learn_form(scope, self.batch.sample(0, False))
 
     def values(self, _work, chunk, how):
         """The items of @chunk Made, as lone.Seeded does it."""

@@ -70,7 +70,7 @@ class Scope(scopes.Scope):
         return self.counted if self.all_are_noticed() else None
 
     def is_cheap(self):
-        return super().is_cheap() if self.size is None else self.size > 1
+        return super().is_cheap() if self.size is None else self.size != 1
 
     def is_to_be_asked_later(self):
         """Whether nobody else was asking for chunks a moment ago."""

@@ -194,9 +194,10 @@ class Scope:
         self.item_ns = None
         self.items = 0
         self.sizes = {}  # prefix -> how many samples the chunks of an epoch have,
-        self.size = None  # and in this one; 1: they go singly; None: not known
+        self.size = None  # and in this one (chunks.size_of())
         self.hinted = 0  # such a size, as another worker has left it
-        self.item_bytes = None  # of the leaves of a cheap item
+        self.item_bytes = None  # of the leaves of a cheap item,
+        self.has_rows = False  # which are rows of a batch
         self.has_told = False  # that these are cheap
         self.exchanges = False  # an item has put another generator in the place of a global one
         self.lone = 0  # items in a row that nobody else had asked for
@@ -361,7 +362,7 @@ class Scope:
     def obstacle_of_items(self):
         """The same of what has a name."""
         # Default mode takes others to be cheap, too, until some were timed.
-        if Scope.is_cheap(self) and (self.size or 1) == 1:
+        if Scope.is_cheap(self) and (self.size or 0) <= 1:
             self.tell_cheap()
             return b"torch_cheap"
         if self.unfit >= UNSHAREABLE:
@@ -396,7 +397,8 @@ class Scope:
         """So many items took @ns together, each about the same."""
         self.items += count
         self.worked_ns += ns
-        self.item_ns += (ns // count - self.item_ns) * min(count, 8) // 8
+        before = ns // count if self.item_ns is None else self.item_ns
+        self.item_ns = before + (ns // count - before) * min(count, 8) // 8
 
     def learn(self, ns):
         self.items += 1
