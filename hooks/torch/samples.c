@@ -262,6 +262,8 @@ static void await(struct ts_sample *sample, int wait)
 		deadline + sample->slack_ns, ts_max_u64(TS_WAIT_MAX_NS, sample->slack_ns));
 	if (wait == TS_SAMPLE_STAY)
 		deadline = UINT64_MAX;
+	/* An item is made in one go: who works, works on it. */
+	sample->patience.longest_ns = TS_WAIT_WORK_NS;
 	(wait == TS_SAMPLE_WAIT ? ts_store_wait : ts_store_wait_a_moment)(
 		sample->store, &sample->key, deadline, &sample->patience, &sample->take);
 }
