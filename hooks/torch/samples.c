@@ -27,6 +27,10 @@
  */
 #define STREAM_FROM (UINT64_C(4) << 20)
 
+/* The glue takes a sample of this size from the ring although it has just put it there
+ * (sharing/batch/fetch.py), which is not counted as a hit. */
+#define LARGE (UINT64_C(16) << 20)
+
 /* Of a scope or a stream. */
 #define NAME_BYTES 16u
 
@@ -508,10 +512,10 @@ void tsshim_sample_publish(struct ts_sample *sample)
 		return;
 	ts_session_count_published();
 	ts_sample_set_origin(sample, sample->take.claim.origin);
-	if (sample->ahead) {
+	if (sample->ahead)
 		ts_session_count_produced(TS_KIND_SAMPLE, 0, 0);
+	if (sample->ahead || sample->record_bytes >= LARGE)
 		note_ahead(sample);
-	}
 	ts_sample_note_made(sample);
 }
 

@@ -180,8 +180,8 @@ void ts_lease_release(struct ts_store *store, struct ts_lease *lease);
  * Get @bytes of ring memory to produce the claimed record in; 64-byte aligned, page aligned
  * from TS_PAGE_ALIGN_FROM on.  Other processes cannot see it before ts_claim_publish().
  *
- * On failure the claim is abandoned.  Errors: -E2BIG larger than a segment; -ENOSPC no
- * memory or no segment; -EBUSY too many threads produce at once; -ESTALE taken over.
+ * On failure the claim is abandoned.  Errors: -E2BIG larger than half of the ring;
+ * -ENOSPC no memory or no segment; -EBUSY too many threads produce at once; -ESTALE taken over.
  */
 int ts_claim_reserve(
 	struct ts_store *store, struct ts_claim *claim, uint64_t bytes, void **ret_buffer);

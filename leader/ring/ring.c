@@ -31,7 +31,7 @@
 /* ---- shape ------------------------------------------------------------------------------ */
 
 /*
- * A record fits in one segment, every member that produces owns one, and a reader that
+ * Most records fit in one segment, every member that produces owns one, and a reader that
  * stops costs one.  So: 16 MiB, which holds a picture of 4 million pixels; smaller while there
  * would be fewer than 32 segments, larger, for larger pictures, where there would be more than
  * 256, up to what a telephone's camera makes (64 MiB: 16 to 22 million pixels).  Beyond that

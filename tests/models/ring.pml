@@ -957,8 +957,14 @@ init
 		dead[3] = true;
 		halted[3] = true;
 		member[NM - 1] = MEMBER(LIVE, 3, 0);
+#ifdef RUNS
+		/* Its record is there, and not sealed yet. */
+		segment[0] = BECOME(segment[0], OPEN, NM - 1);
+		lease[NL - 1] = AT(0, 1);
+#else
 		segment[NS - 1] = SEGMENT(OPEN, NM - 1, 0);
 		lease[NL - 1] = AT(NS - 1, 0);
+#endif
 #endif
 		m = 0;
 #define START(t, o)                                                                               \
