@@ -315,6 +315,9 @@ Test(runs_killed, who_dies_anywhere_leaves_a_ring_that_can_be_used)
 		for (int value = 50; value < 54; value++)
 			(void)hits(joined.a, value, HALF);
 		ts_member_clean_all(joined.a);
+		if (strcmp(places[i], "publish_ready:1") == 0 ||
+			strcmp(places[i], "segment_seal:1") == 0)
+			cr_expect(hits(joined.a, 50, HALF), "it was published");
 		for (int value = 0; value < 4; value++) {
 			int name = 100 + (int)i * 10 + value;
 			publish(joined.a, name, HALF);
