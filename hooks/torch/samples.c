@@ -27,6 +27,10 @@
  */
 #define STREAM_FROM (UINT64_C(4) << 20)
 
+/* The glue takes a sample of this size from the ring although it has just put it there
+ * (sharing/batch/fetch.py), which is not counted as a hit. */
+#define LARGE (UINT64_C(16) << 20)
+
 /* Of a scope or a stream. */
 #define NAME_BYTES 16u
 
@@ -274,6 +278,8 @@ static void await(struct ts_sample *sample, int wait)
 		deadline + sample->slack_ns, ts_max_u64(TS_WAIT_MAX_NS, sample->slack_ns));
 	if (wait == TS_SAMPLE_STAY)
 		deadline = UINT64_MAX;
+	/* An item is made in one go: who works, works on it. */
+	sample->patience.longest_ns = TS_WAIT_WORK_NS;
 	(wait == TS_SAMPLE_WAIT ? ts_store_wait : ts_store_wait_a_moment)(
 		sample->store, &sample->key, deadline, &sample->patience, &sample->take);
 }
@@ -526,10 +532,10 @@ void tsshim_sample_publish(struct ts_sample *sample)
 		return;
 	ts_session_count_published();
 	ts_sample_set_origin(sample, sample->take.claim.origin);
-	if (sample->ahead) {
+	if (sample->ahead)
 		ts_session_count_made(TS_KIND_SAMPLE, sample->part);
+	if (sample->ahead || sample->record_bytes >= LARGE)
 		note_ahead(sample);
-	}
 	ts_sample_note_made(sample);
 }
 

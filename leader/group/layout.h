@@ -68,6 +68,29 @@
  * producer therefore pins before it allocates and looks again (D1): the segment must still be
  * OPEN and its own.  What it had mapped writable may stay so; it writes only under a pin.
  *
+ * ---- Runs: a record larger than a segment --------------------------------------------------
+ *
+ *   head   FREE(gen) ──> OPEN(member, gen, n) ──> SEALED(gen, n) ──> DRAIN(member, gen, n)
+ *                                                      ──> FREE(gen+1)
+ *   each of the n behind it, distance d = 1 ... n:
+ *          FREE(gen) | TIED(gen) of nobody ──> TIED(d, gen or gen+1)
+ *          TIED(d, gen) of nobody ──> OPEN, TIED ... (gen+1)
+ *
+ * Such a record lies in adjacent segments, and fills them alone.  A TIED segment belongs to the
+ * segment d before it as long as that one is OPEN, SEALED or DRAIN with n >= d: whoever has
+ * the head has them all, and one pin of the head pins all.  With any other word there, it is
+ * nobody's, and as good as FREE.  So eviction is what it is for one segment: the step of the
+ * head to FREE gives all of them back at once, and there is nothing to undo.
+ *
+ * A producer takes the head first, pins it, and ties the others then, one by one: each is FREE,
+ * or nobody's, or its record is evicted, or it is TIED at that distance already, of a head that
+ * was there before.  What a crash leaves is the head as OPEN or DRAIN, which its cleaner seals
+ * like any other, n included; a run without a record is evicted in its turn.  A producer that
+ * cannot get one of them frees the head.
+ *
+ * A word that says TIED changes with every new tenure, hence gen+1: whoever has seen that
+ * the segment is nobody's changes it by CAS, and fails when a new head has tied it meanwhile.
+ *
  * ---- Lease word: what is being read ------------------------------------------------------
  *
  *   0 ──> PIN(segment, gen) ──> 0        only by the process whose member it is
@@ -113,7 +136,7 @@
 #include <stdatomic.h>
 
 #define TS_RING_MAGIC UINT64_C(0x31474e4952535354) /* "TSSRING1", little endian */
-#define TS_ABI        6u
+#define TS_ABI        7u
 
 #define TS_MEMBER_MAX  1024u /* 10 bits of owner in a word */
 #define TS_LEASES      8u    /* per member: one cache line */
@@ -137,7 +160,8 @@ enum ts_segment_state {
 	TS_SEGMENT_FREE = 0,
 	TS_SEGMENT_OPEN = 1,
 	TS_SEGMENT_SEALED = 2,
-	TS_SEGMENT_DRAIN = 3
+	TS_SEGMENT_DRAIN = 3,
+	TS_SEGMENT_TIED = 4
 };
 
 /** One process that uses the ring; two cache lines, the second written at every hit. */
@@ -303,10 +327,12 @@ static inline bool ts_where_fits(uint64_t where, uint32_t generation)
 	return ts_where_generation_put(generation ^ ts_where_generation(where)) == 0;
 }
 
-/* ---- segment word: state 3 | owner 10 | unused 19 | gen 32 ------------------------------ */
+/* ---- segment word: state 3 | owner 10 | tied 12 | unused 7 | gen 32 --------------------- */
 
 TS_FIELD(ts_segment_state, enum ts_segment_state, 0, 3);
 TS_FIELD(ts_segment_owner, uint32_t, 3, 10);
+/* Of a head: how many segments are tied to it; of a TIED one: how far before it the head is. */
+TS_FIELD(ts_segment_tied, uint32_t, 13, 12);
 TS_FIELD(ts_segment_generation, uint32_t, 32, 32);
 
 static inline uint64_t ts_segment_pack(
@@ -314,6 +340,14 @@ static inline uint64_t ts_segment_pack(
 {
 	return ts_segment_state_put(state) | ts_segment_owner_put(owner) |
 	       ts_segment_generation_put(generation);
+}
+
+/** @word with another state and owner; what is tied, and the generation, stay. */
+static inline uint64_t ts_segment_become(
+	uint64_t word, enum ts_segment_state state, uint32_t owner)
+{
+	return (word & ~(ts_segment_state_put(7) | ts_segment_owner_put(UINT64_MAX))) |
+	       ts_segment_pack(state, owner, 0);
 }
 
 /** Whether records may be read there: OPEN or SEALED. */

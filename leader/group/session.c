@@ -231,20 +231,6 @@ const struct ts_session *ts_session_enter_for_pixels(enum ts_reason *ret_reason)
 		       : ts_session_enter(ret_reason);
 }
 
-void ts_session_take_pixels(const struct ts_session *this, const struct ts_key *key,
-	uint64_t bytes, struct ts_take *ret_take)
-{
-	struct ts_patience patience = {0};
-
-	if (is_nested)
-		ts_store_find(this->store, key, ret_take);
-	else
-		ts_store_take(this->store, key, this->dataset, TS_KIND_PIXELS, ret_take);
-	if (ret_take->verdict == TS_BUSY)
-		ts_store_wait(this->store, key, ts_session_deadline_ns(TS_KIND_PIXELS, bytes),
-			&patience, ret_take);
-}
-
 /* Waiting less than a scheduling round is of no use; more than TS_WAIT_MAX_NS is a hang. */
 #define DEADLINE_MIN_NS UINT64_C(20000000)
 
@@ -405,7 +391,8 @@ void ts_session_count_published(void)
 		ts_add_relaxed(&row->published, 1);
 }
 
-uint64_t ts_session_deadline_ns(enum ts_kind kind, uint64_t bytes)
+/* Four times what others took to make so much of @kind; 0 where it is not known. */
+static uint64_t worth_ns(enum ts_kind kind, uint64_t bytes)
 {
 	struct ts_ledger *ledger = ledger_of_session();
 	uint64_t cost = 0;
@@ -415,7 +402,27 @@ uint64_t ts_session_deadline_ns(enum ts_kind kind, uint64_t bytes)
 	/* Whatever is in there, keep the product far from overflow. */
 	cost = ts_min_u64(cost, TS_WAIT_MAX_NS);
 	uint64_t kib = ts_min_u64(bytes / 1024 + 1, UINT64_C(1) << 24);
-	return ts_min_u64(ts_max_u64(4 * cost * kib, DEADLINE_MIN_NS), TS_WAIT_MAX_NS);
+	return ts_min_u64(4 * cost * kib, TS_WAIT_WORK_NS);
+}
+
+uint64_t ts_session_deadline_ns(enum ts_kind kind, uint64_t bytes)
+{
+	return ts_min_u64(ts_max_u64(worth_ns(kind, bytes), DEADLINE_MIN_NS), TS_WAIT_MAX_NS);
+}
+
+void ts_session_take_pixels(const struct ts_session *this, const struct ts_key *key,
+	uint64_t bytes, struct ts_take *ret_take)
+{
+	/* A program may rest between two rows of a picture, and work on something else. */
+	struct ts_patience patience = {.longest_ns = worth_ns(TS_KIND_PIXELS, bytes)};
+
+	if (is_nested)
+		ts_store_find(this->store, key, ret_take);
+	else
+		ts_store_take(this->store, key, this->dataset, TS_KIND_PIXELS, ret_take);
+	if (ret_take->verdict == TS_BUSY)
+		ts_store_wait(this->store, key, ts_session_deadline_ns(TS_KIND_PIXELS, bytes),
+			&patience, ret_take);
 }
 
 /* ---- verify mode ------------------------------------------------------------------------ */

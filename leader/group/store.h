@@ -131,29 +131,35 @@ bool ts_store_meet(struct ts_store *store, const struct ts_key *key);
 
 /**
  * How long somebody has waited for one claim, and what its owner did meanwhile.  All zero to
- * begin with; what it says of another claim is forgotten.
+ * begin with but for the first; what it says of another claim is forgotten.
  */
 struct ts_patience {
-	uint64_t word; /* of the claim; no claim's is 0 */
+	uint64_t longest_ns; /* for owners at work; 0: as for any, TS_WAIT_MAX_NS */
+	uint64_t word;       /* of the claim; no claim's is 0 */
 	uint32_t entry;
 	int pid; /* of the owner; 0: nobody whose progress would tell anything */
 	uint64_t waited_ns;
 	uint64_t at_ns, cpu_ns; /* when the owner was last looked at, and what it had used */
 };
 
-/** Nobody waits longer for a record, unless a caller asks for it. */
+/** Nobody waits longer for owners that are not at work, unless a caller asks for it. */
 #define TS_WAIT_MAX_NS UINT64_C(2000000000)
+
+/** Nor so long for any: a process may be at work, and never come to an end. */
+#define TS_WAIT_WORK_NS UINT64_C(60000000000)
 
 /**
  * Sleep until the record of a TS_BUSY @take is published or abandoned, and turn *take into
  * TS_HIT, TS_CLAIM (taken over) or TS_PASS (TS_REASON_TIMEOUT where the right could not be
  * had either).
  *
- * An owner is given @timeout_ns, and the same again as long as its process has used a quarter
- * of a CPU in the last such time: then it is the record that takes long, and to begin it as
- * well would take longer still.  All in all the wait ends after TS_WAIT_MAX_NS, or after
- * @timeout_ns where that is more.  What was waited for the same claim in moments before is
- * part of the owner's first time.
+ * An owner is given @timeout_ns, and as long again as it has had, TS_WAIT_MAX_NS at most, while
+ * its process has used a quarter of a CPU in the last such time: then it is the record that
+ * takes long, and to begin it as well would take longer still.  The wait ends TS_WAIT_MAX_NS
+ * after an owner was last found at work, or after @timeout_ns where that is more; and all in
+ * all after
+ * @patience's longest time, where that is more.  What was waited for the same claim in moments
+ * before is part of the owner's first time.
  */
 void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t timeout_ns,
 	struct ts_patience *patience, struct ts_take *take);
@@ -174,8 +180,8 @@ void ts_lease_release(struct ts_store *store, struct ts_lease *lease);
  * Get @bytes of ring memory to produce the claimed record in; 64-byte aligned, page aligned
  * from TS_PAGE_ALIGN_FROM on.  Other processes cannot see it before ts_claim_publish().
  *
- * On failure the claim is abandoned.  Errors: -E2BIG larger than a segment; -ENOSPC no
- * memory or no segment; -EBUSY too many threads produce at once; -ESTALE taken over.
+ * On failure the claim is abandoned.  Errors: -E2BIG larger than half of the ring;
+ * -ENOSPC no memory or no segment; -EBUSY too many threads produce at once; -ESTALE taken over.
  */
 int ts_claim_reserve(
 	struct ts_store *store, struct ts_claim *claim, uint64_t bytes, void **ret_buffer);

@@ -31,8 +31,9 @@ struct ts_window {
 	_Atomic uint32_t busy; /* held from reserve to publish or abandon, by any thread */
 	int32_t segment;       /* -1: none open */
 	uint32_t generation;
+	uint32_t tied;      /* segments behind it that are tied to it */
 	uint64_t next;      /* first byte not yet allocated */
-	unsigned char *map; /* the segment, writable while it is OPEN; NULL: none */
+	unsigned char *map; /* the segments, writable while it is OPEN; NULL: none */
 };
 
 /** What goes with a ring when its last user goes: objects of other rooms, by their names. */
@@ -136,11 +137,15 @@ bool ts_pages_exist(const struct ts_store *store, uint32_t segment);
  */
 int ts_pages_allocate(struct ts_store *store, int fd, uint32_t segment);
 
-/** Make @segment, which is OPEN and ours and has memory, writable here. Errors: -ENOMEM. */
-int ts_pages_open(struct ts_store *store, uint32_t segment, unsigned char **ret_map);
+/**
+ * Make @count segments from @segment on, which is OPEN and ours, writable here; they have
+ * memory.  Errors: -ENOMEM.
+ */
+int ts_pages_open(
+	struct ts_store *store, uint32_t segment, uint32_t count, unsigned char **ret_map);
 
-/** Make the segment at @map read-only again. */
-void ts_pages_close(const struct ts_store *store, unsigned char *map);
+/** Make the @count segments at @map read-only again. */
+void ts_pages_close(const struct ts_store *store, unsigned char *map, uint32_t count);
 
 /** In the child of a fork: nothing is mapped here yet. */
 void ts_pages_forget(struct ts_store *store);
@@ -200,6 +205,9 @@ int ts_lease_acquire(struct ts_store *store);
 /** Store a pin in the lease word @slot of ours. */
 void ts_lease_pin(struct ts_store *store, uint32_t slot, uint32_t segment, uint32_t generation);
 
+/** Clear the lease word @slot of ours, which the caller keeps. */
+void ts_lease_unpin(struct ts_store *store, uint32_t slot);
+
 /** Clear the lease word @slot of ours and give it back. */
 void ts_lease_drop(struct ts_store *store, uint32_t slot);
 
@@ -236,8 +244,17 @@ bool ts_segment_is_pinned(struct ts_store *store, uint32_t segment, uint32_t gen
  */
 int ts_segment_drain(struct ts_store *store, uint32_t index, uint64_t sealed);
 
-/** OPEN and ours to SEALED. All writes of this process into the segment are done. */
-void ts_segment_seal_word(struct ts_store *store, uint32_t index, uint32_t generation);
+/** From the word @open, OPEN and ours, to SEALED. All writes of this process there are done. */
+void ts_segment_seal_word(struct ts_store *store, uint32_t index, uint64_t open);
+
+/** Whether @word of segment @index says FREE, or TIED to no head that has it. */
+bool ts_segment_is_free(const struct ts_store *store, uint32_t index, uint64_t word);
+
+/**
+ * How many bytes from the start of segment @index on, pinned and with this @word, may be read:
+ * with those of the segments tied to it.  0: these are not what the word says.
+ */
+uint64_t ts_segment_room(const struct ts_store *store, uint32_t index, uint64_t word);
 
 /** Note that something was written into @segment, which is OPEN and ours. */
 void ts_segment_touch(struct ts_store *store, uint32_t segment);
@@ -265,8 +282,31 @@ uint64_t ts_segments_used(struct ts_segment *segments, uint32_t count, uint64_t 
 
 /* ---- leader/ring/room.c ----------------------------------------------------------------- */
 
-/** Whether one more segment may be allocated: not past 85 % of the machine's limits. */
-bool ts_limits_may_grow(struct ts_store *store);
+/** Whether @count more segments may be allocated: not past 85 % of the machine's limits. */
+bool ts_limits_may_grow(struct ts_store *store, uint32_t count);
+
+/**
+ * Whether @word lets us evict segment @index: it is SEALED, or another member's OPEN one, for a
+ * member that stopped producing would keep its segment for ever.
+ */
+bool ts_segment_is_candidate(struct ts_store *store, uint32_t index, uint64_t word);
+
+/**
+ * Make the candidate @index FREE.  One that is OPEN is sealed in its owner's name first; the
+ * owner notices before it writes again (claims.c, hold_room).  Errors: -EBUSY.
+ */
+int ts_segment_take(struct ts_store *store, uint32_t index);
+
+/** From the word @free of segment @index, which is free, to @state; *ret_word is the new one.
+ */
+bool ts_segment_begin(struct ts_store *store, uint32_t index, uint64_t free,
+	enum ts_segment_state state, uint32_t tied, uint64_t *ret_word);
+
+/** Segments a crash left sealed without memory become FREE, so that growth can use them. */
+void ts_segment_free_unallocated(struct ts_store *store);
+
+/** The head @index, OPEN with the word @open and ours, goes back with what is tied to it. */
+void ts_segment_give_back(struct ts_store *store, uint32_t index, uint64_t open);
 
 /** A record of segment @index was taken by this process; a hint for who looks for room. */
 static inline void ts_segment_note_taken(struct ts_store *store, uint32_t index)
@@ -282,6 +322,23 @@ static inline void ts_segment_note_taken(struct ts_store *store, uint32_t index)
  * it @spares them.  Errors: -ENOSPC, -EBADF...
  */
 int ts_segment_open(struct ts_store *store, struct ts_window *window, bool spares);
+
+/* ---- leader/ring/runs.c ----------------------------------------------------------------- */
+
+/**
+ * Give @window, which the caller holds, @count fresh segments in a row, the first of them
+ * pinned in lease word @slot; nobody's records go for them where it @spares them.  Takes as
+ * long as the kernel needs for their memory, and holds nothing that others need.  Errors:
+ * -ENOSPC...
+ */
+int ts_run_open(struct ts_store *store, struct ts_window *window, uint32_t count, uint32_t slot,
+	bool spares);
+
+/**
+ * The record in the run of @window is published, or never will be: seal it, or give it back,
+ * and clear the lease word @slot.
+ */
+void ts_run_end(struct ts_store *store, struct ts_window *window, uint32_t slot);
 
 /* ---- leader/ring/demand.c --------------------------------------------------------------- */
 

@@ -27,6 +27,7 @@
 	X(segment_freed) \
 	X(segment_taken) \
 	X(segment_open) \
+	X(segment_tied) \
 	X(segment_allocated) \
 	X(segment_mapped) \
 	X(segment_seal) \

@@ -50,6 +50,17 @@ static void close_window(struct ts_store *store, struct ts_window *window, uint3
 		ts_segment_seal(store, window);
 	else
 		ts_segment_forget(window);
+	ts_lease_unpin(store, slot);
+}
+
+/* Segments for a record of @bytes.  Of more than one it is alone, and begins on the first page.
+ */
+static uint64_t segments_for(const struct ts_store *store, uint64_t bytes)
+{
+	uint64_t size = store->shape.segment_bytes;
+
+	/* A whole segment less its first page, which holds the header. */
+	return bytes / size + (bytes % size + TS_PAGE_BYTES + size - 1) / size;
 }
 
 /*
@@ -60,10 +71,14 @@ static void close_window(struct ts_store *store, struct ts_window *window, uint3
 static int hold_room(struct ts_store *store, struct ts_window *window, uint64_t bytes,
 	uint32_t slot, bool spares)
 {
+	uint64_t count = segments_for(store, bytes);
+
 	for (int tries = 0; tries < ROOM_TRIES; tries++) {
 		if (window->segment >= 0 &&
 			payload_at(window, bytes) + bytes > store->shape.segment_bytes)
 			close_window(store, window, slot);
+		if (count > 1)
+			return ts_run_open(store, window, (uint32_t)count, slot, spares);
 		if (window->segment < 0 && ts_segment_open(store, window, spares) < 0)
 			return -ENOSPC;
 		ts_lease_pin(store, slot, (uint32_t)window->segment, window->generation);
@@ -100,8 +115,8 @@ static int reserve(
 {
 	if (store->member < 0 || claim->window >= 0)
 		return -EINVAL;
-	/* A whole segment less its first page, which holds the header. */
-	if (bytes > store->shape.segment_bytes - TS_PAGE_BYTES)
+	uint64_t count = segments_for(store, bytes);
+	if (count > ts_max_u64(store->shape.segment_count / 2, 1))
 		return -E2BIG;
 	if (!ts_entry_is_claimed(&store->entries[claim->entry], claim->word))
 		return -ESTALE;
@@ -145,7 +160,10 @@ static void end_reservation(struct ts_store *store, struct ts_claim *claim)
 	if (claim->window < 0)
 		return;
 	struct ts_window *window = &store->windows[claim->window];
-	ts_lease_drop(store, claim->slot);
+	if (window->tied > 0)
+		ts_run_end(store, window, claim->slot);
+	else
+		ts_lease_drop(store, claim->slot);
 	give_window(window);
 	claim->window = -1;
 }
@@ -294,29 +312,52 @@ static void have_patience(
 
 	if (patience->word == word && patience->entry == take->entry)
 		return;
-	*patience = (struct ts_patience){
-		.word = word, .entry = take->entry, .pid = pid_of_owner(store, word)};
+	*patience = (struct ts_patience){.longest_ns = patience->longest_ns,
+		.word = word,
+		.entry = take->entry,
+		.pid = pid_of_owner(store, word)};
 	(void)has_worked(patience, 1);
 }
 
-/* Sleep until the claim that @take waits for has ended; false when its owner is gone, late, or
- * still at work at @end. */
+/**
+ * The ends of a wait, of ts_now_ns(): for whoever has the claim, at work or not; and the last
+ * one, up to which an owner at work puts it off.
+ */
+struct ends {
+	uint64_t idle, last;
+};
+
+/*
+ * Sleep until the claim that @take waits for has ended; false when its owner is gone or late.
+ * One that is at work gets as long again as it has had: it is looked at the less often, the
+ * longer its record takes.
+ */
 static bool await_end(struct ts_store *store, const struct ts_take *take, uint64_t timeout_ns,
-	uint64_t end, struct ts_patience *patience)
+	struct ends *ends, struct ts_patience *patience)
 {
 	have_patience(store, take, patience);
 	uint64_t left = timeout_ns - ts_min_u64(timeout_ns, patience->waited_ns);
-	uint64_t now = ts_now_ns(), late = ts_min_u64(now + left, end), stretch = 1;
+	uint64_t now = ts_now_ns(), begin = now, late = ts_min_u64(now + left, ends->idle);
+	uint64_t stretch = 1;
 
 	for (;; now = ts_now_ns()) {
 		if (now >= late) {
-			uint64_t known = stretch;
+			uint64_t known = stretch, more;
 			stretch = ts_max_u64(known, ts_thread_stretch());
-			if (now >= end || (stretch == known && !has_worked(patience, stretch)))
+			if (stretch > known && now < ends->idle) {
+				/* The rest of the first time, where CPUs are scarce. */
+				late = ts_min_u64(
+					now + timeout_ns * (stretch - known), ends->idle);
+				continue;
+			}
+			if (now >= ends->last || !has_worked(patience, stretch))
 				return false;
-			/* The rest of the first time, or another one. */
-			uint64_t times = stretch == known ? stretch : stretch - known;
-			late = ts_min_u64(now + timeout_ns * times, end);
+			more = ts_min_u64(
+				ts_max_u64(timeout_ns * stretch, now - begin), TS_WAIT_MAX_NS);
+			more = ts_max_u64(more, timeout_ns);
+			ends->idle =
+				ts_min_u64(now + ts_max_u64(more, TS_WAIT_MAX_NS), ends->last);
+			late = ts_min_u64(now + more, ends->last);
 		}
 		if (!sleep_on(&store->entries[take->entry], take->word, late - now))
 			return true;
@@ -328,19 +369,21 @@ static bool await_end(struct ts_store *store, const struct ts_take *take, uint64
 void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t timeout_ns,
 	struct ts_patience *patience, struct ts_take *take)
 {
-	uint64_t longest_ns = ts_max_u64(timeout_ns, TS_WAIT_MAX_NS);
+	uint64_t idle_ns = ts_max_u64(timeout_ns, TS_WAIT_MAX_NS);
+	uint64_t last_ns = ts_max_u64(idle_ns, patience->longest_ns);
 	uint32_t dataset = take->claim.dataset;
 	enum ts_kind kind = (enum ts_kind)take->claim.kind;
 
 	have_patience(store, take, patience);
-	uint64_t end = ts_now_ns() + longest_ns - ts_min_u64(longest_ns, patience->waited_ns);
+	uint64_t begin = ts_now_ns() - ts_min_u64(idle_ns, patience->waited_ns);
+	struct ends ends = {.idle = begin + idle_ns, .last = begin + last_ns};
 	while (take->verdict == TS_BUSY) {
-		if (!await_end(store, take, timeout_ns, end, patience) &&
+		if (!await_end(store, take, timeout_ns, &ends, patience) &&
 			take_over(store, key, take))
 			return;
 		/* Whoever has it now, by taking it over as well, is new to us. */
 		ts_store_take(store, key, dataset, kind, take);
-		if (take->verdict == TS_BUSY && ts_now_ns() >= end)
+		if (take->verdict == TS_BUSY && ts_now_ns() >= ends.idle)
 			ts_take_give_pass(take, TS_REASON_TIMEOUT);
 	}
 }

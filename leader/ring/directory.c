@@ -21,17 +21,18 @@ void ts_take_give_pass(struct ts_take *take, enum ts_reason reason)
 
 /* ---- hits ------------------------------------------------------------------------------- */
 
-/* The record at @where, all its fields checked, or NULL. Its segment is pinned. */
+/* The record at @where, all its fields checked, or NULL. Its segment is pinned, with @word. */
 static const struct ts_record *check_record(const struct ts_store *store, uint64_t where,
-	uint32_t generation, const struct ts_key *key, struct ts_record *ret_copy)
+	uint64_t word, const struct ts_key *key, struct ts_record *ret_copy)
 {
-	uint64_t size = store->shape.segment_bytes;
+	uint32_t index = ts_where_segment(where), generation = ts_segment_generation(word);
+	uint64_t size = ts_segment_room(store, index, word);
 	uint64_t offset = (uint64_t)ts_where_offset(where) * 64;
 	struct ts_record copy;
 
-	if (offset > size - sizeof(copy))
+	if (offset + sizeof(copy) > size)
 		return NULL;
-	const unsigned char *at = store->data + ts_where_segment(where) * size + offset;
+	const unsigned char *at = store->data + index * store->shape.segment_bytes + offset;
 	memcpy(&copy, at, sizeof(copy));
 	if (copy.key_lo != key->lo || copy.key_hi != key->hi || copy.generation != generation ||
 		copy.check != ts_hash64(&copy, offsetof(struct ts_record, check)))
@@ -73,7 +74,7 @@ static int try_hit(struct ts_store *store, struct ts_entry *entry, uint64_t word
 		     ts_load_acquire(&entry->where) == where && ts_segment_readable(state) &&
 		     ts_segment_generation(state) == generation;
 	const struct ts_record *at =
-		valid ? check_record(store, where, generation, key, &record) : NULL;
+		valid ? check_record(store, where, state, key, &record) : NULL;
 	if (!at) {
 		ts_lease_drop(store, (uint32_t)slot);
 		return -ESTALE;

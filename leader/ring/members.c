@@ -102,17 +102,22 @@ void ts_lease_pin(struct ts_store *store, uint32_t slot, uint32_t segment, uint3
 			segment, generation)); /* D1: the caller fences before it relies */
 }
 
-void ts_lease_drop(struct ts_store *store, uint32_t slot)
+void ts_lease_unpin(struct ts_store *store, uint32_t slot)
 {
-	if (slot >= TS_LEASES || store->member < 0)
-		return;
 	_Atomic uint64_t *lease = &store->members[store->member].lease[slot];
 	uint32_t segment = ts_lease_segment(ts_load_relaxed(lease));
 
 	/* A3 may be another process's, which then hands the segment to our other threads. */
 	if (segment < store->shape.segment_count)
 		ts_ordered_by_others(&store->segments[segment].word);
-	ts_write_release(lease, 0);                    /* R3, pairs with A3 */
+	ts_write_release(lease, 0); /* R3, pairs with A3 */
+}
+
+void ts_lease_drop(struct ts_store *store, uint32_t slot)
+{
+	if (slot >= TS_LEASES || store->member < 0)
+		return;
+	ts_lease_unpin(store, slot);
 	ts_write_release(&store->lease_busy[slot], 0); /* private try-lock */
 }
 

@@ -31,7 +31,7 @@
 /* ---- shape ------------------------------------------------------------------------------ */
 
 /*
- * A record fits in one segment, every member that produces owns one, and a reader that
+ * Most records fit in one segment, every member that produces owns one, and a reader that
  * stops costs one.  So: 16 MiB, which holds a picture of 4 million pixels; smaller while there
  * would be fewer than 32 segments, larger, for larger pictures, where there would be 1,024: 32
  * jobs with eight workers each need 256, and twice as many for the ring to be full of records.
@@ -365,32 +365,35 @@ static void make_huge(struct ts_store *store, uint32_t segment)
 	ts_write_relaxed(&words->huge, done);
 }
 
-int ts_pages_open(struct ts_store *store, uint32_t segment, unsigned char **ret_map)
+int ts_pages_open(
+	struct ts_store *store, uint32_t segment, uint32_t count, unsigned char **ret_map)
 {
 	uint64_t bytes = store->shape.segment_bytes;
 	unsigned char *map = segment_at(store, segment);
-	uint64_t seen = UINT64_C(1) << segment % 64;
 
-	if (mprotect(map, bytes, PROT_READ | PROT_WRITE) < 0)
+	if (mprotect(map, count * bytes, PROT_READ | PROT_WRITE) < 0)
 		return -ENOMEM;
 	*ret_map = map;
 	/* The first one of a process may be the only one: a worker that lives for an epoch of a
 	 * small data set fills a part of it, and has a fault for each page of that. */
-	if (ts_load_relaxed(&store->openings) <= 1)
+	if (count == 1 && ts_load_relaxed(&store->openings) <= 1)
 		return 0;
-	make_huge(store, segment);
-	/* All pages in one go, the first time: cheaper than a fault for each.  Kernels before
-	 * 5.14 say EINVAL and fault. */
-	if (!(ts_load_relaxed(&store->populated[segment / 64]) & seen)) {
-		(void)madvise(map, bytes, MADV_POPULATE_WRITE);
-		ts_or_relaxed(&store->populated[segment / 64], seen);
+	for (uint32_t i = segment; i < segment + count; i++) {
+		uint64_t seen = UINT64_C(1) << i % 64;
+		make_huge(store, i);
+		/* All pages in one go, the first time: cheaper than a fault for each.  Kernels
+		 * before 5.14 say EINVAL and fault. */
+		if (!(ts_load_relaxed(&store->populated[i / 64]) & seen)) {
+			(void)madvise(segment_at(store, i), bytes, MADV_POPULATE_WRITE);
+			ts_or_relaxed(&store->populated[i / 64], seen);
+		}
 	}
 	return 0;
 }
 
-void ts_pages_close(const struct ts_store *store, unsigned char *map)
+void ts_pages_close(const struct ts_store *store, unsigned char *map, uint32_t count)
 {
-	(void)mprotect(map, store->shape.segment_bytes, PROT_READ);
+	(void)mprotect(map, count * store->shape.segment_bytes, PROT_READ);
 }
 
 void ts_pages_forget(struct ts_store *store)

@@ -29,35 +29,41 @@ static void begin_generation(struct ts_store *store, struct ts_segment *segment)
 	ts_write_relaxed(&segment->is_probe, opening % PROBE_EVERY == 0);
 }
 
+bool ts_segment_begin(struct ts_store *store, uint32_t index, uint64_t free,
+	enum ts_segment_state state, uint32_t tied, uint64_t *ret_word)
+{
+	uint32_t owner = state == TS_SEGMENT_OPEN ? (uint32_t)store->member : 0;
+	/* A new word in any case: others may be about to take the one of nobody's. */
+	uint32_t generation =
+		ts_segment_generation(free) + (ts_segment_state(free) == TS_SEGMENT_TIED);
+	uint64_t mine = ts_segment_pack(state, owner, generation) | ts_segment_tied_put(tied);
+
+	if (!ts_cas(&store->segments[index].word, &free, mine))
+		return false;
+	*ret_word = mine;
+	if (state != TS_SEGMENT_OPEN)
+		return true;
+	/* At once: with the age of its last generation it would be taken away again. */
+	ts_segment_touch(store, index);
+	begin_generation(store, &store->segments[index]);
+	TS_KILLPOINT(segment_open);
+	return true;
+}
+
 /* FREE -> OPEN(me) of a segment with or without memory. Returns its index or -ENOENT. */
-static int open_free(struct ts_store *store, bool allocated, uint32_t *ret_generation)
+static int open_free(struct ts_store *store, bool allocated, uint64_t *ret_word)
 {
 	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
-		struct ts_segment *segment = &store->segments[i];
-		uint64_t word = ts_load_acquire(&segment->word);
-		if (ts_segment_state(word) != TS_SEGMENT_FREE ||
-			ts_pages_exist(store, i) != allocated)
-			continue;
-		uint32_t generation = ts_segment_generation(word);
-		uint64_t open =
-			ts_segment_pack(TS_SEGMENT_OPEN, (uint32_t)store->member, generation);
-		if (!ts_cas(&segment->word, &word, open))
-			continue;
-		/* At once: with the age of its last generation it would be taken away again. */
-		ts_segment_touch(store, i);
-		begin_generation(store, segment);
-		TS_KILLPOINT(segment_open);
-		*ret_generation = generation;
-		return (int)i;
+		uint64_t word = ts_load_acquire(&store->segments[i].word);
+		if (ts_segment_is_free(store, i, word) &&
+			ts_pages_exist(store, i) == allocated &&
+			ts_segment_begin(store, i, word, TS_SEGMENT_OPEN, 0, ret_word))
+			return (int)i;
 	}
 	return -ENOENT;
 }
 
-/*
- * Whether @word lets us have segment @index: it is SEALED, or another member's OPEN one:
- * a member that stopped producing would keep its segment for ever.
- */
-static bool is_candidate(struct ts_store *store, uint32_t index, uint64_t word)
+bool ts_segment_is_candidate(struct ts_store *store, uint32_t index, uint64_t word)
 {
 	if (!ts_pages_exist(store, index))
 		return false;
@@ -74,7 +80,8 @@ static int next_oldest(struct ts_store *store, uint64_t after_time, int after_in
 
 	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
 		uint64_t time = ts_load_relaxed(&store->segments[i].written_at);
-		if (!is_candidate(store, i, ts_load_acquire(&store->segments[i].word)))
+		if (!ts_segment_is_candidate(
+			    store, i, ts_load_acquire(&store->segments[i].word)))
 			continue;
 		if (time < after_time || (time == after_time && (int)i <= after_index))
 			continue;
@@ -86,17 +93,13 @@ static int next_oldest(struct ts_store *store, uint64_t after_time, int after_in
 	return best;
 }
 
-/*
- * Make the candidate @index FREE.  One that is OPEN is sealed in its owner's name first; the
- * owner notices before it writes again (claims.c, hold_room).
- */
-static int take(struct ts_store *store, uint32_t index)
+int ts_segment_take(struct ts_store *store, uint32_t index)
 {
 	struct ts_segment *segment = &store->segments[index];
 	uint64_t word = ts_load_acquire(&segment->word);
-	uint64_t sealed = ts_segment_pack(TS_SEGMENT_SEALED, 0, ts_segment_generation(word));
+	uint64_t sealed = ts_segment_become(word, TS_SEGMENT_SEALED, 0);
 
-	if (!is_candidate(store, index, word))
+	if (!ts_segment_is_candidate(store, index, word))
 		return -EBUSY;
 	if (ts_segment_state(word) == TS_SEGMENT_OPEN) {
 		if (ts_segment_is_pinned(store, index, ts_segment_generation(word)) ||
@@ -180,7 +183,7 @@ static int reclaim(struct ts_store *store)
 	uint64_t time = 0;
 	int index = oldest_unfollowed(store);
 
-	if (index >= 0 && take(store, (uint32_t)index) == 0)
+	if (index >= 0 && ts_segment_take(store, (uint32_t)index) == 0)
 		return 0;
 	index = -1;
 	/* Every segment is tried once at most. */
@@ -189,21 +192,20 @@ static int reclaim(struct ts_store *store)
 		if (index < 0)
 			return -ENOSPC;
 		time = ts_load_relaxed(&store->segments[index].written_at);
-		if (take(store, (uint32_t)index) == 0)
+		if (ts_segment_take(store, (uint32_t)index) == 0)
 			return 0;
 	}
 	return -ENOSPC;
 }
 
 /* An OPEN segment that never got memory goes back the ordinary way; nobody can have a pin. */
-static void give_back(struct ts_store *store, uint32_t index, uint32_t generation)
+void ts_segment_give_back(struct ts_store *store, uint32_t index, uint64_t open)
 {
-	ts_segment_seal_word(store, index, generation);
-	ts_segment_drain(store, index, ts_segment_pack(TS_SEGMENT_SEALED, 0, generation));
+	ts_segment_seal_word(store, index, open);
+	ts_segment_drain(store, index, ts_segment_become(open, TS_SEGMENT_SEALED, 0));
 }
 
-/* Segments a crash left sealed without memory become FREE, so that growth can use them. */
-static void free_unallocated(struct ts_store *store)
+void ts_segment_free_unallocated(struct ts_store *store)
 {
 	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
 		uint64_t word = ts_load_acquire(&store->segments[i].word);
@@ -212,7 +214,7 @@ static void free_unallocated(struct ts_store *store)
 	}
 }
 
-bool ts_limits_may_grow(struct ts_store *store)
+bool ts_limits_may_grow(struct ts_store *store, uint32_t count)
 {
 	uint64_t allocated = store->shape.data_at, now = ts_now_ns();
 
@@ -228,21 +230,20 @@ bool ts_limits_may_grow(struct ts_store *store)
 	if (fd < 0)
 		return false;
 	uint64_t limit = ts_limits_growth(ts_limits_machine(fd, allocated));
-	bool may = allocated + store->shape.segment_bytes <= limit;
+	bool may = allocated + count * store->shape.segment_bytes <= limit;
 	if (!may)
 		ts_write_relaxed(&store->grow_at, now + GROWTH_PAUSE_NS);
 	return may;
 }
 
-static int find_segment(
-	struct ts_store *store, bool may_grow, bool spares, uint32_t *ret_generation)
+static int find_segment(struct ts_store *store, bool may_grow, bool spares, uint64_t *ret_word)
 {
 	for (int round = 0; round < 2; round++) {
 		for (uint32_t tries = 0; tries < 4; tries++) {
-			int index = open_free(store, true, ret_generation);
-			if (index < 0 && may_grow && ts_limits_may_grow(store)) {
-				free_unallocated(store);
-				index = open_free(store, false, ret_generation);
+			int index = open_free(store, true, ret_word);
+			if (index < 0 && may_grow && ts_limits_may_grow(store, 1)) {
+				ts_segment_free_unallocated(store);
+				index = open_free(store, false, ret_word);
 			}
 			if (index >= 0)
 				return index;
@@ -259,7 +260,7 @@ static int find_segment(
 
 int ts_segment_open(struct ts_store *store, struct ts_window *window, bool spares)
 {
-	uint32_t generation = 0;
+	uint64_t word = 0;
 	int fd = ts_member_ring_fd(store);
 
 	if (fd < 0)
@@ -267,22 +268,23 @@ int ts_segment_open(struct ts_store *store, struct ts_window *window, bool spare
 	ts_member_clean_next(store);
 	for (int attempt = 0; attempt < 2; attempt++) {
 		/* Second attempt: the file system is full, so use only what exists. */
-		int index = find_segment(store, attempt == 0, spares, &generation);
+		int index = find_segment(store, attempt == 0, spares, &word);
 		if (index < 0)
 			return index;
 		int r = ts_pages_allocate(store, fd, (uint32_t)index);
 		if (r < 0) {
-			give_back(store, (uint32_t)index, generation);
+			ts_segment_give_back(store, (uint32_t)index, word);
 			continue;
 		}
-		r = ts_pages_open(store, (uint32_t)index, &window->map);
+		r = ts_pages_open(store, (uint32_t)index, 1, &window->map);
 		if (r < 0) {
-			ts_segment_seal_word(store, (uint32_t)index, generation);
+			ts_segment_seal_word(store, (uint32_t)index, word);
 			return r;
 		}
 		TS_KILLPOINT(segment_mapped);
 		window->segment = index;
-		window->generation = generation;
+		window->generation = ts_segment_generation(word);
+		window->tied = 0;
 		window->next = 0;
 		return 0;
 	}

@@ -13,7 +13,7 @@
 static void window_close(struct ts_store *store, struct ts_window *window)
 {
 	if (window->map)
-		ts_pages_close(store, window->map);
+		ts_pages_close(store, window->map, window->tied + 1);
 	window->map = NULL;
 }
 
@@ -37,15 +37,21 @@ void ts_segment_touch(struct ts_store *store, uint32_t segment)
 		ts_load_relaxed(&store->header->seal_clock));
 }
 
-void ts_segment_seal_word(struct ts_store *store, uint32_t index, uint32_t generation)
+void ts_segment_seal_word(struct ts_store *store, uint32_t index, uint64_t open)
 {
 	struct ts_segment *segment = &store->segments[index];
-	uint64_t open = ts_segment_pack(TS_SEGMENT_OPEN, (uint32_t)store->member, generation);
 
 	ts_write_relaxed(
 		&segment->written_at, ts_add_relaxed(&store->header->seal_clock, 1) + 1);
 	/* R2: the last write before SEALED; pairs with A2 in ts_segment_drain(). */
-	ts_cas(&segment->word, &open, ts_segment_pack(TS_SEGMENT_SEALED, 0, generation));
+	ts_cas(&segment->word, &open, ts_segment_become(open, TS_SEGMENT_SEALED, 0));
+}
+
+/* The word of @window's segment while it is OPEN and ours. */
+static uint64_t word_of(const struct ts_store *store, const struct ts_window *window)
+{
+	return ts_segment_pack(TS_SEGMENT_OPEN, (uint32_t)store->member, window->generation) |
+	       ts_segment_tied_put(window->tied);
 }
 
 void ts_segment_seal(struct ts_store *store, struct ts_window *window)
@@ -54,7 +60,7 @@ void ts_segment_seal(struct ts_store *store, struct ts_window *window)
 		return;
 	window_close(store, window);
 	TS_KILLPOINT(segment_seal);
-	ts_segment_seal_word(store, (uint32_t)window->segment, window->generation);
+	ts_segment_seal_word(store, (uint32_t)window->segment, word_of(store, window));
 	window->segment = -1;
 }
 
@@ -70,9 +76,39 @@ void ts_segment_clean(struct ts_store *store, uint32_t member)
 		if (state == TS_SEGMENT_OPEN)
 			ts_write_relaxed(&segment->written_at,
 				ts_add_relaxed(&store->header->seal_clock, 1) + 1);
-		ts_cas(&segment->word, &word,
-			ts_segment_pack(TS_SEGMENT_SEALED, 0, ts_segment_generation(word)));
+		ts_cas(&segment->word, &word, ts_segment_become(word, TS_SEGMENT_SEALED, 0));
 	}
+}
+
+/* ---- runs ------------------------------------------------------------------------------- */
+
+bool ts_segment_is_free(const struct ts_store *store, uint32_t index, uint64_t word)
+{
+	uint32_t distance = ts_segment_tied(word);
+
+	if (ts_segment_state(word) != TS_SEGMENT_TIED)
+		return ts_segment_state(word) == TS_SEGMENT_FREE;
+	if (distance > index)
+		return true;
+	/* After the word, which only the owner of the head makes TIED. */
+	uint64_t head = ts_load_acquire(&store->segments[index - distance].word);
+	return (!ts_segment_readable(head) && ts_segment_state(head) != TS_SEGMENT_DRAIN) ||
+	       ts_segment_tied(head) < distance;
+}
+
+uint64_t ts_segment_room(const struct ts_store *store, uint32_t index, uint64_t word)
+{
+	uint32_t tied = ts_segment_tied(word), count = store->shape.segment_count;
+
+	for (uint32_t i = 1; i <= tied; i++) {
+		if (i >= count - index)
+			return 0;
+		uint64_t next = ts_load_acquire(&store->segments[index + i].word);
+		if (ts_segment_state(next) != TS_SEGMENT_TIED || ts_segment_tied(next) != i ||
+			!ts_pages_exist(store, index + i))
+			return 0;
+	}
+	return (tied + 1) * store->shape.segment_bytes;
 }
 
 /* ---- reclaiming ------------------------------------------------------------------------- */
@@ -96,8 +132,7 @@ int ts_segment_drain(struct ts_store *store, uint32_t index, uint64_t sealed)
 {
 	struct ts_segment *segment = &store->segments[index];
 	uint32_t generation = ts_segment_generation(sealed);
-	uint64_t drained =
-		ts_segment_pack(TS_SEGMENT_DRAIN, (uint32_t)store->member, generation);
+	uint64_t drained = ts_segment_become(sealed, TS_SEGMENT_DRAIN, (uint32_t)store->member);
 
 	/* A look before DRAIN, which turns readers away: a kept lease costs nobody a hit. */
 	if (ts_segment_is_pinned(store, index, generation))
@@ -110,8 +145,7 @@ int ts_segment_drain(struct ts_store *store, uint32_t index, uint64_t sealed)
 	ts_fence_full();
 	bool pinned = ts_segment_is_pinned(store, index, generation);
 	TS_KILLPOINT(segment_scan);
-	uint64_t next = pinned ? ts_segment_pack(TS_SEGMENT_SEALED, 0, generation)
-			       : ts_segment_pack(TS_SEGMENT_FREE, 0, generation + 1);
+	uint64_t next = pinned ? sealed : ts_segment_pack(TS_SEGMENT_FREE, 0, generation + 1);
 	if (!ts_cas(&segment->word, &drained, next))
 		return -EBUSY;
 	TS_KILLPOINT(segment_freed);
@@ -127,15 +161,18 @@ void ts_segment_forget(struct ts_window *window)
 bool ts_segment_is_mine(struct ts_store *store, const struct ts_window *window)
 {
 	return ts_load_acquire(&store->segments[window->segment].word) ==
-	       ts_segment_pack(TS_SEGMENT_OPEN, (uint32_t)store->member, window->generation);
+	       word_of(store, window);
 }
 
 uint64_t ts_segments_used(struct ts_segment *segments, uint32_t count, uint64_t segment_bytes)
 {
 	uint64_t sum = 0;
 
-	for (uint32_t i = 0; i < count; i++)
-		if (ts_segment_readable(ts_load_relaxed(&segments[i].word)))
-			sum += ts_min_u64(ts_load_relaxed(&segments[i].used), segment_bytes);
-	return sum;
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t word = ts_load_relaxed(&segments[i].word);
+		if (ts_segment_readable(word))
+			sum += ts_min_u64(ts_load_relaxed(&segments[i].used),
+				(ts_segment_tied(word) + 1) * segment_bytes);
+	}
+	return ts_min_u64(sum, count * segment_bytes);
 }

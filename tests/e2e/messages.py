@@ -204,7 +204,7 @@ def test_samples_too_large_are_the_reason():
     size = ["size=9000000"]
     with two(size, size, pictures(MANY), TSSHIM_RING="64M") as (group, _, other):
         line = other.end()
-        assert "the result is larger than a segment" in line and "; fix: a larger --ring" in line, line
+        assert "the result is larger than half of the ring" in line and "; fix: a larger --ring" in line, line
         assert "made here first" not in line, line
         assert group.pixels("shared") > 0
 

@@ -6,7 +6,8 @@
  * NSTOP last.  A stopped party that is woken later needs nothing special: any party may rest
  * for as long as it likes between two steps while the others go on.  Deadlines are choices
  * that are always open.  A record has a header and two words of bytes, and there is room for
- * one record in a segment, so every further record seals, drains and reuses.
+ * one record in a segment, so every further record seals, drains and reuses.  A record of who
+ * MAY_RUN fills two segments: its header and first word lie in the head, the other one behind it.
  *
  * What is claimed (the names are used by the assertions below):
  *   S1  after its recheck a reader sees the complete bytes of the key it asked for, as
@@ -86,31 +87,35 @@
 #define MAY_LEAVE  16 /* leave at the end */
 #define MUST_JOIN  32 /* is no member yet */
 #define MAY_GHOST  64 /* leave ghosts */
+#define MAY_RUN    128 /* what it produces is a run of two segments */
 
 /* Words, packed so that one comparison is one CAS.  Widths are those of the model. */
 #define EMPTY 0
 #define GHOST 1
 #define CLAIM 2
 #define READY 3
-#define ENTRY(state, owner, tag, gen) ((state) | ((owner) << 2) | ((tag) << 4) | ((gen) << 5))
-#define ENTRY_TAG(word) (((word) >> 4) & 1)
-#define ENTRY_GEN(word) ((word) >> 5)
+#define ENTRY(state, owner, tag, gen) ((state) | ((owner) << 3) | ((tag) << 5) | ((gen) << 6))
+#define ENTRY_TAG(word) (((word) >> 5) & 1)
+#define ENTRY_GEN(word) ((word) >> 6)
 
 #define FREE   0
 #define OPEN   1
 #define SEALED 2
 #define DRAIN  3
-#define SEGMENT(state, owner, gen) ((state) | ((owner) << 2) | ((gen) << 4))
-#define SEGMENT_OWNER(word) (((word) >> 2) & 3)
-#define SEGMENT_GEN(word) ((word) >> 4)
+#define TIED   4
+#define RUN    32 /* of a head: the next segment is tied to it */
+#define SEGMENT(state, owner, gen) ((state) | ((owner) << 3) | ((gen) << 6))
+#define SEGMENT_OWNER(word) (((word) >> 3) & 3)
+#define SEGMENT_GEN(word) ((word) >> 6)
+#define BECOME(word, state, owner) (((word) & ~31) | (state) | ((owner) << 3))
 
 #define LIVE     1
 #define CLEANING 2
-#define MEMBER(state, process, gen) ((state) | ((process) << 2) | ((gen) << 4))
-#define MEMBER_PROCESS(word) (((word) >> 2) & 3)
-#define MEMBER_GEN(word) ((word) >> 4)
+#define MEMBER(state, process, gen) ((state) | ((process) << 3) | ((gen) << 5))
+#define MEMBER_PROCESS(word) (((word) >> 3) & 3)
+#define MEMBER_GEN(word) ((word) >> 5)
 
-#define STATE(word) ((word) & 3)
+#define STATE(word) ((word) & 7)
 #define AT(segment, gen) (1 | ((segment) << 1) | ((gen) << 3)) /* `where` and a pin */
 #define AT_SEGMENT(word) (((word) >> 1) & 3)
 #define AT_GEN(word) ((word) >> 3)
@@ -148,6 +153,7 @@ byte crashes = NCRASH, stops = NSTOP, losses = LOCKLOSS;
 
 /* Only for the claims: the segment + 1 whose bytes a thread believes it may touch. */
 byte holds[NT];
+bool of_run[NT]; /* and those of the next segment */
 bool ended[NT];
 
 #define MY_LEASE (index[p] * LEASES + t % LEASES)
@@ -177,14 +183,14 @@ inline fence()
 
 inline unpin()
 {
-	STEP(pend[t] = 0; lease[MY_LEASE] = 0; holds[t] = 0); /* R3 */
+	STEP(pend[t] = 0; lease[MY_LEASE] = 0; holds[t] = 0; of_run[t] = false); /* R3 */
 }
 
 /* S3: called in the step that gives the bytes of segment s away. */
 inline claim_nobody_holds(s)
 {
 	for (i : 0 .. NT - 1) {
-		assert(holds[i] != s + 1 || dead[PROCESS_OF(i)]);
+		assert((holds[i] != s + 1 && (holds[i] != s || !of_run[i])) || dead[PROCESS_OF(i)]);
 	}
 	i = 0;
 }
@@ -227,16 +233,45 @@ inline adopt(s, g)
 	fi
 }
 
+/* ok: the word sw of segment s is FREE, or TIED to no head that has it. */
+inline look_if_free(s)
+{
+	ok = (STATE(sw) == FREE);
+#ifdef RUNS
+	if
+	:: STATE(sw) == TIED ->
+#if MUTANT == 88
+		STEP(ok = ((STATE(segment[s - 1]) != OPEN && STATE(segment[s - 1]) != SEALED) || !(segment[s - 1] & RUN)));
+#else
+		STEP(ok = ((STATE(segment[s - 1]) != OPEN && STATE(segment[s - 1]) != SEALED && STATE(segment[s - 1]) != DRAIN)
+			|| !(segment[s - 1] & RUN)));
+#endif
+#if MUTANT == 90
+		STEP(sw = segment[s]); /* the head was looked at first */
+		ok = ok && STATE(sw) == TIED
+#endif
+	:: else
+	fi
+#endif
+}
+
+/* The generation of the next tenure of a segment with a word that is free. */
+#if MUTANT == 86
+#define NEXT_GEN(word) SEGMENT_GEN(word)
+#else
+#define NEXT_GEN(word) (SEGMENT_GEN(word) + (STATE(word) == TIED))
+#endif
+
 /* D2: from SEALED(g) to DRAIN, look for pins, free it or put it back. */
 inline drain(s, word)
 {
 #if MUTANT == 8
 	ok = true;
 	scan(s, SEGMENT_GEN(word));
-	STEP(if :: segment[s] == word -> segment[s] = SEGMENT(DRAIN, index[p], SEGMENT_GEN(word))
+	STEP(if :: segment[s] == word -> segment[s] = BECOME(word, DRAIN, index[p])
 	     :: else -> ok = false; pinned = false fi);
 #else
-	STEP(if :: segment[s] == word -> segment[s] = SEGMENT(DRAIN, index[p], SEGMENT_GEN(word)); ok = true
+	STEP(if :: segment[s] == word -> segment[s] = BECOME(word, DRAIN, index[p]); ok = true
 	     :: else -> ok = false fi);
 	if
 	:: ok -> scan(s, SEGMENT_GEN(word))
@@ -245,11 +280,11 @@ inline drain(s, word)
 #endif
 	if
 	:: ok && pinned ->
-		STEP(if :: segment[s] == SEGMENT(DRAIN, index[p], SEGMENT_GEN(word)) -> segment[s] = word
+		STEP(if :: segment[s] == BECOME(word, DRAIN, index[p]) -> segment[s] = word
 		     :: else fi);
 		s++
 	:: ok && !pinned ->
-		STEP(if :: segment[s] == SEGMENT(DRAIN, index[p], SEGMENT_GEN(word)) -> claim_nobody_holds(s);
+		STEP(if :: segment[s] == BECOME(word, DRAIN, index[p]) -> claim_nobody_holds(s);
 #if MUTANT == 7
 			segment[s] = SEGMENT(FREE, 0, SEGMENT_GEN(word))
 #else
@@ -288,17 +323,20 @@ inline acquire()
 	do
 	:: s < NS && open_at[p] == 0 ->
 		STEP(sw = segment[s]);
+		look_if_free(s);
 		if
-		:: STATE(sw) == FREE ->
+		:: ok ->
 			STEP(if :: segment[s] == sw ->
-					segment[s] = SEGMENT(OPEN, index[p], SEGMENT_GEN(sw));
-					adopt(s, SEGMENT_GEN(sw))
-			     :: else fi)
-		:: STATE(sw) == SEALED -> drain(s, sw)
+					claim_nobody_holds(s);
+					segment[s] = SEGMENT(OPEN, index[p], NEXT_GEN(sw));
+					adopt(s, SEGMENT_GEN(segment[s]))
+			     :: else fi);
+			ok = false
+		:: !ok && STATE(sw) == SEALED -> drain(s, sw)
 #ifdef TAKES
-		:: STATE(sw) == OPEN && SEGMENT_OWNER(sw) != index[p] && takes < TAKES ->
+		:: !ok && STATE(sw) == OPEN && SEGMENT_OWNER(sw) != index[p] && takes < TAKES ->
 			/* Of an owner that is idle, or seems to be. */
-			STEP(takes++; if :: segment[s] == sw -> segment[s] = SEGMENT(SEALED, 0, SEGMENT_GEN(sw)) :: else fi)
+			STEP(takes++; if :: segment[s] == sw -> segment[s] = BECOME(sw, SEALED, 0) :: else fi)
 #endif
 		:: else -> s++
 		fi;
@@ -349,6 +387,103 @@ inline reserve()
 	tries = 0
 }
 
+#ifdef RUNS
+/*
+ * A run for a record, with its head in segment 0 (or, with RUNS > 1, in any): x, g, and holds[t]
+ * set; or got == false.
+ */
+inline reserve_run()
+{
+	if
+	:: x = 0
+#if RUNS > 1
+	:: x = 1
+#endif
+	fi;
+	have(x, 0);
+	if
+	:: got ->
+#if MUTANT == 89
+		have(x + 1, 1);
+		pin(AT(x, g));
+		fence();
+#else
+		pin(AT(x, g));
+		fence();
+		STEP(got = (segment[x] == (SEGMENT(OPEN, index[p], g) | RUN)));
+		if
+		:: got -> have(x + 1, 1)
+		:: else
+		fi;
+#endif
+		if
+		:: got -> STEP(holds[t] = x + 1; of_run[t] = true)
+		:: else ->
+			unpin();
+			/* Whoever gets the head gets all of it. */
+			seal_run(x, g);
+			s = x;
+			drain(s, (SEGMENT(SEALED, 0, g) | RUN))
+		fi
+	:: else
+	fi;
+	s = 0
+}
+
+/* Make segment @at ours, as the head, or as the one that is tied to it; got tells. */
+inline have(at, is_tail)
+{
+	got = false;
+	tries = 0;
+	do
+	:: tries < 2 && !got ->
+		tries++;
+		s = at;
+		STEP(sw = segment[s]);
+		look_if_free(s);
+		if
+		:: ok || (is_tail && STATE(sw) == TIED) -> /* also of a head that was there before */
+			STEP(if
+			     :: segment[s] == sw && is_tail ->
+				segment[s] = SEGMENT(TIED, 0, NEXT_GEN(sw));
+				got = true
+			     :: segment[s] == sw && !is_tail ->
+				claim_nobody_holds(s);
+				claim_nobody_owns(s);
+				segment[s] = SEGMENT(OPEN, index[p], NEXT_GEN(sw)) | RUN;
+				g = SEGMENT_GEN(segment[s]);
+				got = true
+			     :: else
+			     fi);
+			ok = false
+		:: !ok && STATE(sw) == SEALED -> drain(s, sw)
+		:: !ok && !is_tail && STATE(sw) == TIED ->
+			s--;
+			STEP(sw = segment[s]);
+			if
+			:: STATE(sw) == SEALED -> drain(s, sw)
+			:: else
+			fi
+#ifdef TAKES
+		:: !ok && STATE(sw) == OPEN && SEGMENT_OWNER(sw) != index[p] && takes < TAKES ->
+			STEP(takes++; if :: segment[s] == sw -> segment[s] = BECOME(sw, SEALED, 0) :: else fi)
+#endif
+		:: else -> tries = 2
+		fi;
+		sw = 0
+	:: else -> break
+	od;
+	tries = 0;
+	s = 0
+}
+
+inline seal_run(x, g)
+{
+	STEP(if :: segment[x] == (SEGMENT(OPEN, index[p], g) | RUN) -> segment[x] = SEGMENT(SEALED, 0, g) | RUN
+	     :: else fi)
+}
+#endif
+
 /* R2 */
 inline seal(x, g)
 {
@@ -394,6 +529,37 @@ inline produce()
 	mine = 0
 }
 
+#ifdef RUNS
+/* S2, of the segment behind the head. */
+#define CLAIM_STILL_TIED(x) assert(STATE(segment[x + 1]) == TIED)
+
+/* As produce(): the run is sealed before the pin goes. */
+inline produce_run()
+{
+	reserve_run();
+	if
+	:: got ->
+		STEP(CLAIM_STILL_MINE(x, g); record_key[x] = key; record_gen[x] = g; bytes0[x] = 0);
+		STEP(CLAIM_STILL_MINE(x, g); CLAIM_STILL_TIED(x); bytes1[x + 1] = 0);
+		STEP(CLAIM_STILL_MINE(x, g); bytes0[x] = key + 1);
+		STEP(CLAIM_STILL_MINE(x, g); CLAIM_STILL_TIED(x); bytes1[x + 1] = key + 1);
+		STEP(where[AT_ENTRY] = AT(x, g)); /* R1 */
+		if
+		:: PUBLISH
+		:: STEP(if :: entry[AT_ENTRY] == mine -> entry[AT_ENTRY] = ENTRY(EMPTY, 0, 0, ENTRY_GEN(mine)) :: else fi)
+		fi;
+		seal_run(x, g);
+		unpin()
+	:: else -> /* abandon */
+		STEP(if :: entry[AT_ENTRY] == mine -> entry[AT_ENTRY] = ENTRY(EMPTY, 0, 0, ENTRY_GEN(mine)) :: else fi)
+	fi;
+	got = false;
+	x = 0;
+	g = 0;
+	mine = 0
+}
+#endif
+
 /* A1 and D1: read the record that `ew` (READY) and `where` name. */
 inline read()
 {
@@ -403,7 +569,10 @@ inline read()
 	fence();
 #endif
 	STEP(ok = (entry[AT_ENTRY] == ew));
-#if MUTANT == 2
+#ifdef RUNS
+	STEP(ok = ok && (STATE(segment[x]) == OPEN || STATE(segment[x]) == SEALED) && SEGMENT_GEN(segment[x]) == g;
+	     if :: ok -> holds[t] = x + 1; of_run[t] = ((segment[x] & RUN) != 0) :: else fi);
+#elif MUTANT == 2
 	STEP(if :: ok -> holds[t] = x + 1 :: else fi);
 #elif MUTANT == 16
 	STEP(ok = ok && (STATE(segment[x]) == OPEN || STATE(segment[x]) == SEALED);
@@ -428,8 +597,8 @@ inline read()
 		:: ok ->
 			/* S1, twice: the bytes do not change while they are used. */
 			STEP(assert(bytes0[x] == key + 1));
-			STEP(assert(bytes1[x] == key + 1));
-			STEP(assert(bytes0[x] == key + 1 && bytes1[x] == key + 1))
+			STEP(assert(bytes1[x + of_run[t]] == key + 1));
+			STEP(assert(bytes0[x] == key + 1 && bytes1[x + of_run[t]] == key + 1))
 		:: else
 		fi
 	:: else
@@ -447,7 +616,12 @@ inline claim()
 	     :: entry[AT_ENTRY] == ew -> mine = ENTRY(CLAIM, index[p], TAG(key), ENTRY_GEN(ew) + 1); entry[AT_ENTRY] = mine
 	     :: else -> mine = 0 fi);
 	if
+#ifdef RUNS
+	:: mine && (ops & MAY_RUN) -> produce_run()
+	:: mine && !(ops & MAY_RUN) -> produce()
+#else
 	:: mine -> produce()
+#endif
 	:: else
 	fi
 }
@@ -529,10 +703,14 @@ inline clean()
 				if
 #if MUTANT != 18
 				:: STATE(sw) == DRAIN && SEGMENT_OWNER(sw) == m ->
-					STEP(if :: segment[s] == sw -> segment[s] = SEGMENT(SEALED, 0, SEGMENT_GEN(sw)) :: else fi)
+					STEP(if :: segment[s] == sw -> segment[s] = BECOME(sw, SEALED, 0) :: else fi)
 #endif
 				:: STATE(sw) == OPEN && SEGMENT_OWNER(sw) == m ->
+#if MUTANT == 87
 					STEP(if :: segment[s] == sw -> segment[s] = SEGMENT(SEALED, 0, SEGMENT_GEN(sw)) :: else fi)
+#else
+					STEP(if :: segment[s] == sw -> segment[s] = BECOME(sw, SEALED, 0) :: else fi)
+#endif
 				:: else
 				fi;
 				s++
@@ -707,7 +885,7 @@ inline audit()
 				if
 				:: (STATE(segment[i]) == OPEN || STATE(segment[i]) == DRAIN) &&
 					SEGMENT_OWNER(segment[i]) == m ->
-					segment[i] = SEGMENT(SEALED, 0, SEGMENT_GEN(segment[i]))
+					segment[i] = BECOME(segment[i], SEALED, 0)
 				:: else
 				fi
 			}
@@ -767,6 +945,11 @@ init
 		bytes1[0] = 1;
 		where[0] = AT(0, 1);
 		entry[0] = ENTRY(READY, 0, TAG(0), 1);
+#ifdef RUNS
+		segment[0] = segment[0] | RUN;
+		segment[1] = SEGMENT(TIED, 0, 0);
+		bytes1[1] = 1;
+#endif
 #endif
 #ifdef WAS_DEAD
 		/* A process has died as the last member, while it wrote into one segment. */
@@ -774,8 +957,14 @@ init
 		dead[3] = true;
 		halted[3] = true;
 		member[NM - 1] = MEMBER(LIVE, 3, 0);
+#ifdef RUNS
+		/* Its record is there, and not sealed yet. */
+		segment[0] = BECOME(segment[0], OPEN, NM - 1);
+		lease[NL - 1] = AT(0, 1);
+#else
 		segment[NS - 1] = SEGMENT(OPEN, NM - 1, 0);
 		lease[NL - 1] = AT(NS - 1, 0);
+#endif
 #endif
 		m = 0;
 #define START(t, o)                                                                               \

@@ -58,7 +58,8 @@ static struct load make_load(struct ts_store *store)
 	return (struct load){.store = store,
 		.random = (uint64_t)getpid() * 7919,
 		.keys = KEYS,
-		.size_limit = UINT64_C(256) << 10};
+		.size_limit = UINT64_C(256) << 10,
+		.run_bytes = UINT64_C(2) << 20};
 }
 
 /* A key that the first peer claims and never publishes: there is something to wait for. */

@@ -33,10 +33,12 @@ static struct ts_key key_of(uint64_t id)
 	return key;
 }
 
-/* In whole words, from 4 KiB to @limit, the same for everybody who knows the key. */
-static uint64_t bytes_of(const struct ts_key *key, uint64_t limit)
+/* In whole words, the same for everybody who knows the key. */
+static uint64_t bytes_of(const struct load *load, const struct ts_key *key)
 {
-	return (4096 + key->hi % (limit - 4096 + 1)) & ~UINT64_C(7);
+	uint64_t bytes = 4096 + key->hi % (load->size_limit - 4096 + 1);
+
+	return (bytes + (key->lo >> 32 & 7 ? 0 : load->run_bytes)) & ~UINT64_C(7);
 }
 
 static void fill(uint64_t *words, uint64_t bytes, const struct ts_key *key)
@@ -77,7 +79,7 @@ int load_attach(const char *group, uint64_t ring_bytes, struct ts_store **ret_st
 
 static bool produce(struct load *load, struct ts_take *take, const struct ts_key *key)
 {
-	uint64_t bytes = bytes_of(key, load->size_limit);
+	uint64_t bytes = bytes_of(load, key);
 	void *buffer;
 
 	if (load_random(&load->random) % 16 == 0) {
@@ -85,8 +87,7 @@ static bool produce(struct load *load, struct ts_take *take, const struct ts_key
 		return true;
 	}
 	/* More than is needed now and then, as a producer that guesses would. */
-	uint64_t extra =
-		ts_min_u64(load_random(&load->random) % 4096, load->size_limit - bytes);
+	uint64_t extra = load_random(&load->random) % 4096;
 	if (ts_claim_reserve(load->store, &take->claim, bytes + extra, &buffer) < 0) {
 		load->counts.lost++;
 		return true;
@@ -105,7 +106,7 @@ static bool produce(struct load *load, struct ts_take *take, const struct ts_key
 
 static bool consume(struct load *load, struct ts_take *take, const struct ts_key *key)
 {
-	bool right = take->lease.bytes == bytes_of(key, load->size_limit) &&
+	bool right = take->lease.bytes == bytes_of(load, key) &&
 		     is_right(take->lease.data, take->lease.bytes, key);
 
 	/* Twice, because what must not happen is that bytes change while they are leased. */

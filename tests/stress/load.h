@@ -25,7 +25,8 @@ struct load {
 	struct ts_store *store;
 	uint64_t random;     /* state of the generator, never 0 */
 	uint64_t keys;       /* size of the working set */
-	uint64_t size_limit; /* of a record, bytes */
+	uint64_t size_limit; /* of a record, bytes; */
+	uint64_t run_bytes;  /* one in eight is so much larger, to fill several segments */
 	struct load_counts counts;
 };
 

@@ -76,7 +76,8 @@ static int run_child(uint32_t number, uint64_t seed)
 		loads[i] = (struct load){.store = store,
 			.random = seed * 64 + (uint64_t)i + 1,
 			.keys = KEYS,
-			.size_limit = UINT64_C(512) << 10};
+			.size_limit = UINT64_C(512) << 10,
+			.run_bytes = UINT64_C(4) << 20};
 		pthread_create(&threads[i], NULL, run_thread, &loads[i]);
 	}
 	for (int i = 0; i < crowd.threads; i++)

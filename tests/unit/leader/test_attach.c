@@ -399,7 +399,7 @@ Test(attached, who_asks_for_room_with_a_lost_descriptor_keeps_the_lock)
 	cr_expect(eq(int, fixture_fork(look_for_lock, &index), 0));
 	close(joined.a->ring.fd);
 	cr_expect(ne(int, fixture_fork(look_for_lock, &index), 0));
-	(void)ts_limits_may_grow(joined.a);
+	(void)ts_limits_may_grow(joined.a, 1);
 	cr_expect(eq(int, fixture_fork(look_for_lock, &index), 0));
 }
 

@@ -422,17 +422,17 @@ Test(ring, a_complete_ring_does_not_ask_the_machine)
 	for (uint32_t i = 0; i < joined.a->shape.segment_count; i++)
 		ts_write_relaxed(&joined.a->segments[i].allocated, 1);
 	/* The machine has room: it would say yes, as it does in the next test. */
-	cr_expect(not(ts_limits_may_grow(joined.a)));
+	cr_expect(not(ts_limits_may_grow(joined.a, 1)));
 	cr_expect(eq(u64, ts_load_relaxed(&joined.a->grow_at), 0), "nor was it full");
 }
 
 Test(ring, a_full_machine_is_not_asked_at_every_segment)
 {
-	cr_expect(ts_limits_may_grow(joined.a));
+	cr_expect(ts_limits_may_grow(joined.a, 1));
 	ts_write_relaxed(&joined.a->grow_at, UINT64_MAX);
-	cr_expect(not(ts_limits_may_grow(joined.a)));
+	cr_expect(not(ts_limits_may_grow(joined.a, 1)));
 	ts_write_relaxed(&joined.a->grow_at, 1);
-	cr_expect(ts_limits_may_grow(joined.a));
+	cr_expect(ts_limits_may_grow(joined.a, 1));
 }
 
 /* How a ring is cut, and which limits of the machine count. */

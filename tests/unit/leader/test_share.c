@@ -200,11 +200,14 @@ Test(share_captured, too_large_a_record_is_refused_and_the_claim_ends)
 	void *buffer;
 
 	struct ts_take take = fixture_take(joined.a, fixture_key(1, 1));
-	cr_expect(eq(int, ts_claim_reserve(joined.a, &take.claim, (1 << 20) - 4095, &buffer),
+	cr_expect(eq(int, ts_claim_reserve(joined.a, &take.claim, (3 << 20) - 4095, &buffer),
 		-E2BIG));
-	fixture_publish(joined.a, fixture_key(1, 1), (1 << 20) - 4096, 9);
-	cr_expect(fixture_hits(joined.a, fixture_key(1, 1), (1 << 20) - 4096, 9),
-		"a segment fits");
+	fixture_publish(joined.a, fixture_key(1, 1), (3 << 20) - 4096, 9);
+	cr_expect(fixture_hits(joined.a, fixture_key(1, 1), (3 << 20) - 4096, 9),
+		"half of the ring fits");
+	take = fixture_take(joined.a, fixture_key(1, 2));
+	cr_expect(
+		eq(int, ts_claim_reserve(joined.a, &take.claim, UINT64_MAX, &buffer), -E2BIG));
 }
 
 Test(share_captured, empty_records_are_records)

@@ -68,9 +68,16 @@ static void expect_claim(uint64_t passed_ns)
 	ts_claim_abandon(joined.b, &busy.claim);
 }
 
+/* As the waiter of something whose producers are waited for so long while they work. */
+static void wait_long_for(uint64_t timeout_ns, uint64_t longest_ns)
+{
+	ts_store_wait(joined.b, &key, timeout_ns,
+		&(struct ts_patience){.longest_ns = longest_ns}, &busy);
+}
+
 static void wait_for(uint64_t timeout_ns)
 {
-	ts_store_wait(joined.b, &key, timeout_ns, &(struct ts_patience){0}, &busy);
+	wait_long_for(timeout_ns, 0);
 }
 
 static void wait_a_moment(uint64_t timeout_ns)
@@ -282,6 +289,51 @@ static void expect_lost(unsigned works, uint64_t timeout_ns, uint64_t lost_ns)
 Test(wait, but_no_longer_than_anybody_is)
 {
 	expect_lost(1000, 300 * MS, TS_WAIT_MAX_NS);
+}
+
+static void stop_working(void *unused)
+{
+	(void)unused;
+	clock_works(0);
+}
+
+Test(wait, a_record_that_takes_many_seconds_is_waited_for)
+{
+	struct producer as = {.value = 41};
+
+	start_and_find_it_busy(&as);
+	clock_works(AT_WORK);
+	clock_at(17777 * MS, publish, &as);
+	wait_long_for(20 * MS, TS_WAIT_WORK_NS);
+	expect_hit(41);
+	cr_expect(eq(u64, clock_passed(), 17777 * MS));
+}
+
+Test(wait, but_not_for_ever)
+{
+	struct producer as = {.value = 1};
+
+	clock_works(1000);
+	start_and_find_it_busy(&as);
+	wait_long_for(300 * MS, TS_WAIT_WORK_NS);
+	expect_claim(TS_WAIT_WORK_NS);
+	expect_too_late(&as);
+}
+
+Test(wait, who_has_worked_for_long_and_stops_loses_the_right)
+{
+	struct producer as = {.value = 1};
+
+	clock_works(1000);
+	start_and_find_it_busy(&as);
+	clock_at(10000 * MS, stop_working, NULL);
+	wait_long_for(300 * MS, TS_WAIT_WORK_NS);
+	cr_assert(eq(int, busy.verdict, TS_CLAIM));
+	/* It is looked at every two seconds by then, and has to work a quarter of them. */
+	cr_expect(gt(u64, clock_passed(), 10000 * MS));
+	cr_expect(le(u64, clock_passed(), 10000 * MS + 2 * TS_WAIT_MAX_NS));
+	ts_claim_abandon(joined.b, &busy.claim);
+	expect_too_late(&as);
 }
 
 Test(wait, who_is_hardly_let_run_loses_the_right_at_the_deadline)

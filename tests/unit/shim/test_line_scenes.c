@@ -110,7 +110,7 @@ static const struct scene scenes[] = {
 		.images = 480,
 		.passed = {{REASON(TOO_LARGE), 59}, {REASON(ALONE), 1}},
 		.mode = ALIGNED,
-		.shown = {"nothing shared: the result is larger than a segment",
+		.shown = {"nothing shared: the result is larger than half of the ring",
 			"; fix: a larger --ring"},
 		.hidden = {"made here first", "no other job"}},
 	{.about = "published, and nobody has asked for any of it",

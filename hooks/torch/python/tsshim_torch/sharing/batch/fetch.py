@@ -20,6 +20,9 @@ NOT_OURS = object()  # what run() of a mode gives where torch's own function is 
 # Whoever takes a sample takes it as one of about so many, most of which it has yet to read.
 BATCH = 64
 
+# Bytes of a sample that is not kept in private memory once it is in the ring (hooks/torch/samples.c).
+LARGE = 16 << 20
+
 
 def copy_to_ring(target, source, size):
     native.copy(target, source, size, BATCH * size)
@@ -315,6 +318,12 @@ class Fetch:
         self.at, self.made = position, None
         if verdict is not None:
             value, encoded = self._produce(self.indices[position], verdict)
+            if self.moves and encoded is not None and encoded.origin is not None \
+                    and encoded.bytes >= LARGE and self._ask(position) == native.HIT:
+                value = encoded = self.made = None  # or there were two of it besides the ring's
+                if self._use_hit(position):
+                    return
+                value = self._item(self.indices[position])
         else:
             value, encoded = self._item(self.indices[position]), None
         if value is RAISED:
