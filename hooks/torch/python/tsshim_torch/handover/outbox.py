@@ -225,8 +225,8 @@ class Outbox:
         return copy
 
     def is_at_first(self):
-        """Was the first storage of a message asked for last?"""
-        return self._is_feeding() and self._place == 1
+        """Was the first storage of a message asked for last, and can the receiver give something back?"""
+        return self._is_feeding() and self._place == 1 and len(self._buffers) > 0
 
     def _is_feeding(self):
         return threading.current_thread() is getattr(self._queue, "_thread", None)
