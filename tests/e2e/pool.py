@@ -22,14 +22,16 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 VICTIM = os.path.join(HERE, "pool_victim.py")
 PACKAGE = os.path.join(ROOT, "hooks", "torch", "python")
 
-#: Scenario and the least number of batches that must have come through the pool.
+#: Scenario and the least number of tensors that must have come through the pool.
 SCENARIOS = [
     ("kept", 12), ("plain", 20), ("inplace", 15), ("sent_on", 15), ("aliased", 12),
     ("forked", 15), ("labels_kept", 15), ("properties", 5), ("broken_off", 12), ("dropped", 12),
     ("killed", 10), ("persistent", 20), ("spawned", 8), ("forkserver", 8), ("interleaved", 20),
-    ("threads", 10), ("nested", 30), ("custom", 0), ("zeroed", 15), ("views", 15),
+    ("threads", 10), ("nested", 30), ("custom", 12), ("zeroed", 15), ("views", 15),
     ("worker_keeps", 15), ("sent_again", 15), ("worker_forks", 4), ("told_others", 0),
     ("sizes", 40), ("file_system", 0), ("few_files", 4),
+    ("made", 60), ("flowing", 60), ("own", 60), ("in_common", 10), ("tensors_by_the_dozen", 190),
+    ("all_sizes", 30), ("worker_has_it", 60), ("refilled", 0),
 ]
 
 #: Of which each says what another one says of a further way to get at a batch.
@@ -80,6 +82,18 @@ def test_scenario(scenario, least):
     assert "False" not in outcome.output or "False" in reference.output, outcome.output
     assert delivered(reference) == 0
     assert delivered(outcome) >= least, (scenario, delivered(outcome))
+
+
+@pytest.mark.parametrize("mode", [{}, {"TSSHIM_ALIGN": "7"}, {"TSSHIM_SHARE": "pixels"}])
+@pytest.mark.parametrize("scenario, least", [("made", 60), ("steady", 76)])
+def test_every_mode_uses_it(mode, scenario, least):
+    """A lone job, whose data set makes the batches."""
+    reference = victim(0, scenario)
+    with support.Group(**mode) as group:
+        outcome = support.run([support.torch_python(), VICTIM, "0", scenario], group.environment())
+    assert outcome.status == 0, outcome.errors[-1500:]
+    assert support.facts(outcome.output) == support.facts(reference.output) != []
+    assert delivered(outcome) >= least, delivered(outcome)
 
 
 def bounded(scenario, least, **more):

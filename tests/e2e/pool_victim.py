@@ -19,7 +19,7 @@ import warnings
 import numpy
 import torch
 import torch.multiprocessing as mp
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 ON = len(sys.argv) > 1 and sys.argv[1] == "1"
 if ON or "POOL_TEST_CHILD" in os.environ:
@@ -69,8 +69,9 @@ def loader(dataset=None, workers=2, **more):
 
 
 def deliveries():
-    """How many batches came through the pool."""
-    return pool._inbox._deliveries if ON and pool._inbox else 0
+    """How many tensors came through the pool."""
+    ours = sys.modules.get("tsshim_torch.handover.pool")  # as the library brings it, too
+    return ours._inbox._deliveries if ours and ours._inbox else 0
 
 
 def pooled(nbytes):
@@ -484,6 +485,170 @@ def told_others():
     other.join()
 
 
+# ---- batches that are not collated, or by a function of the program's ----
+
+
+class Marked(torch.Tensor):
+    """A subclass of the program's, whose tensors say more."""
+
+    @classmethod
+    def of(cls, tensor, note):
+        made = tensor.as_subclass(cls)
+        made.note = note
+        return made
+
+
+def some(index):
+    """Tensors of all kinds, each with memory of its own."""
+    whole = picture(index)
+    return {
+        "plain": whole, "view": picture(index)[1:], "turned": picture(index).permute(1, 2, 0),
+        "strided": picture(index)[:, ::2, ::3], "bytes": (picture(index) % 251).byte(),
+        "half": picture(index).bfloat16(), "bool": picture(index) > 9, "label": torch.tensor(index),
+        "none": torch.empty(0), "empty": torch.empty(4, 0, 2), "wide": torch.full((1,), 2.5).expand(3, 5),
+        "leaf": picture(index).requires_grad_(), "weight": torch.nn.Parameter(picture(index)),
+        "marked": Marked.of(picture(index), index), "conj": torch.full((3,), 1 + index * 1j).conj(),
+        "array": torch.from_numpy(numpy.full((3, index + 1), index)), "typed": picture(index).storage(),
+        "pair": Pair(picture(index), [torch.ones(3) * index]),
+    }
+
+
+def kind_of(tensor):
+    """All that can be told of @tensor but its address."""
+    return (type(tensor), tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset(),
+            tensor.storage().size(), tensor.is_shared(), tensor.requires_grad, tensor.is_leaf,
+            tensor.is_conj(), tensor.is_pinned(), digest(tensor.detach().float().abs()))
+
+
+def told(value):
+    if isinstance(value, torch.Tensor):
+        return kind_of(value)
+    if isinstance(value, dict):
+        return [(key, told(part)) for key, part in value.items()]
+    if isinstance(value, (list, tuple)):
+        return type(value), [told(part) for part in value]
+    return type(value), len(value), value.is_shared(), digest(torch.tensor(value.tolist()))
+
+
+class Made(Dataset):
+    """Whole batches, as the data set has made them."""
+
+    def __init__(self, make, count=12):
+        self.make, self.count = make, count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        return self.make(index)
+
+
+class Flow(IterableDataset):
+    """The same from a generator, which has its last item until it is asked for another one."""
+
+    def __init__(self, make, count=12):
+        self.make, self.count = make, count
+
+    def __iter__(self):
+        for index in range(self.count):
+            made = self.make(index)
+            yield made
+
+
+def whole(dataset, **more):
+    return DataLoader(dataset, batch_size=None, num_workers=1, **more)
+
+
+def made():
+    for _ in range(2):
+        for batch in whole(Made(some)):
+            print(told(batch))
+
+
+def flowing():
+    for batch in whole(Flow(some)):
+        print(told(batch))
+
+
+def steady():
+    """All but the first two, as the worker keeps none."""
+    for dataset in (Made(picture, 40), Flow(picture, 40)):
+        for batch in whole(dataset):
+            print(told(batch))
+
+
+def own():
+    for batch in DataLoader(Made(some), batch_size=2, num_workers=1, collate_fn=Pair._make):
+        print(told(batch))
+
+
+def together(index):
+    """Several tensors on one memory: what is written to one of them is read from the others."""
+    image = picture(index)
+    return [image, (image[1:], {"turned": image.transpose(1, 2)}), image.flatten()]
+
+
+def in_common():
+    for image, (rest, other), flat in whole(Made(together)):
+        image[1, 0] = -3
+        flat[-1] = 7
+        print(told([image, rest, other["turned"], flat]), len(
+            {tensor.storage().data_ptr() for tensor in (image, rest, other["turned"], flat)}))
+
+
+def many(index):
+    return [torch.full((300 + number,), index + number) for number in range(40)], picture(index)
+
+
+def tensors_by_the_dozen():
+    for small, image in whole(Flow(many, 24)):
+        print([told(tensor) for tensor in small], told(image))
+
+
+def of_size(index):
+    return torch.full((1 << (2 * index),), index, dtype=torch.uint8)
+
+
+def all_sizes():
+    """From one byte to 4 MB, each three times."""
+    for batch in whole(Flow(lambda index: of_size(index // 3), 36)):
+        print(told(batch))
+
+
+class Kept(Made):
+    """A worker that keeps what it sends, in one way or another."""
+
+    def __init__(self):
+        super().__init__(None)
+        self.ready = [(picture(index), {"label": torch.tensor([index])}) for index in range(12)]
+        self.rows = torch.arange(12 * 600.).view(12, 600)
+
+    def __getitem__(self, index):
+        return [self.ready[index], self.rows[index], self.ready[index][0].sum(), picture(index)]
+
+
+def worker_has_it():
+    """
+    What the trainer writes to such a tensor is there when the worker sends it again: in the next
+    epoch, as long as the worker lives.
+    """
+    batches = whole(Kept(), persistent_workers=True)
+    for _ in range(3):
+        epoch = list(batches)
+        for (image, labels), row, total, fresh in epoch:
+            print(told([image, labels["label"], row, total, fresh]))
+        for (image, labels), row, _, fresh in epoch:
+            for tensor in (image, labels["label"], row, fresh):
+                tensor.add_(1)
+
+
+def refilled():
+    """A generator with one buffer for all its items: at the end, all of them are the last one."""
+    buffer = torch.zeros(SHAPE)
+    kept = list(whole(Flow(lambda index: buffer.copy_(picture(index)))))
+    print([told(batch) for batch in kept])
+
+
 class Sized(torch.utils.data.Sampler):
     """Batches of many sizes."""
 
@@ -524,6 +689,7 @@ def file_system():
     for epoch in range(2):
         for images, labels in loader(Pictures(epoch)):
             print(right(images, labels, epoch), images.is_shared())
+    made()
 
 
 def few_files():

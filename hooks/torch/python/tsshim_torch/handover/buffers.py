@@ -222,7 +222,7 @@ class Buffer(Watched):
         super().__init__(torch.UntypedStorage._new_shared_fd_cpu(fd, nbytes), count)
         self.index = index
         self.nbytes = nbytes
-        self.inode = os.fstat(fd).st_ino
+        self.inode, self.capacity = os.fstat(fd).st_ino, os.fstat(fd).st_size
         self.used = 0  # when, in takes; for the owner
         self.sent = 0  # which sending this is; for the receiver
         self.twin = None  # pinned.Twin; False: there will be none; for the receiver
@@ -257,7 +257,3 @@ class Buffer(Watched):
         if os.fstat(fd).st_ino != self.inode:
             raise OSError(errno.EBADF, "not our descriptor")
         return fd
-
-    def capacity(self):
-        """Bytes of the memfd."""
-        return os.fstat(self.fd()).st_size

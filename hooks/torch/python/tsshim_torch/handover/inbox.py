@@ -37,13 +37,14 @@ class Inbox:
 
     # ---- delivering -----------------------------------------------------------------------
 
-    def receive(self, name, index, sent, nbytes, known, origin, door):
+    def receive(self, name, index, sent, nbytes, known, origin, door, is_first):
         """
         The storage that was sent, with contents that are @known by 16 bytes, or None.  Errors are
         those that torch has when the sender of a descriptor is gone: ConnectionRefusedError.
         """
         with self.lock:
-            self._give_back()
+            if is_first:  # of a message: a look at all buffers costs as much as to receive ten
+                self.give_back()
             pool = self._pool(name, door[0])
             buffer = self._buffer(pool, index, nbytes, origin, door[1])
             if sent <= buffer.sent and not (buffer.cdata in self._live and buffer.busy()):
@@ -93,18 +94,19 @@ class Inbox:
 
     # ---- giving back ----------------------------------------------------------------------
 
-    def _give_back(self):
+    def give_back(self):
         """Tell the owners of those that nobody uses any more."""
-        for cdata, (pool, buffer) in list(self._live.items()):
-            if buffer.busy():
-                continue
-            said = pinned.returned(buffer)
-            if said is None:
-                self._retire(pool, buffer)
-            elif said:
-                del self._live[cdata]
-                pool.control.put(buffer.index, DONE, buffer.sent)
-        self._leaving = [buffer for buffer in self._leaving if not pinned.left(buffer)]
+        with self.lock:
+            for cdata, (pool, buffer) in list(self._live.items()):
+                if buffer.busy():
+                    continue
+                said = pinned.returned(buffer)
+                if said is None:
+                    self._retire(pool, buffer)
+                elif said:
+                    del self._live[cdata]
+                    pool.control.put(buffer.index, DONE, buffer.sent)
+            self._leaving = [buffer for buffer in self._leaving if not pinned.left(buffer)]
 
     def twin(self, tensor):
         """
@@ -138,7 +140,7 @@ class Inbox:
 
     def before_fork(self):
         """Retire what is in use.  The caller holds the lock."""
-        self._give_back()
+        self.give_back()
         for pool, buffer in list(self._live.values()):
             self._retire(pool, buffer)
 

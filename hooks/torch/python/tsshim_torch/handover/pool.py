@@ -2,9 +2,9 @@
 """Hand-over of batches from DataLoader workers to the trainer in recycled shared memory.
 
 Plain torch makes, faults in and unlinks one shared-memory file per tensor per batch.  Under
-install() a worker collates into buffers that it has used before (outbox.py), and the trainer
-gives them back when its last tensor on them has died (inbox.py); what they have in common is
-in buffers.py.  Whatever is not certain goes torch's own way.
+install() a worker collates into buffers that it has used before (outbox.py), or what it sends is
+copied there.  The trainer gives them back when its last tensor on them has died (inbox.py); what
+both have in common is in buffers.py.  Whatever is not certain goes torch's own way.
 """
 
 import contextlib
@@ -56,9 +56,8 @@ def _enter_worker(queue):
         inherited.abandon()
         inherited = None
     _outbox = outbox.Outbox(queue, _count, inherited)
-    if pinned.wanted():
-        _tell_before_sending(queue, _outbox)
-        _naming = True
+    _tell_before_sending(queue, _outbox)
+    _naming = pinned.wanted()
     _keep_heap()
 
 
@@ -95,12 +94,7 @@ def new_storage(nbytes, zeroed=False):
     if _outbox is None or nbytes <= 0:
         return None
     try:
-        import torch.multiprocessing
-        import torch.utils.data
-        storage = fresh = None
-        if (torch.multiprocessing.get_sharing_strategy() == "file_descriptor"
-                and torch.utils.data.get_worker_info() is not None):
-            storage, fresh = _outbox.take(nbytes)
+        storage, fresh = _outbox.take(nbytes)
         if storage is not None and zeroed and not fresh:
             storage.fill_(0)
         return storage
@@ -165,26 +159,35 @@ def _wrap_worker_loop(worker):
 
 def _reduce(storage):
     """Instead of torch's reduce_storage(): how @storage goes to another process."""
+    is_first = False
     try:
         if _outbox is not None:
             parcel = _outbox.parcel(storage)
             if parcel is not None:
                 return (_rebuild, parcel)
+            is_first = _outbox.is_at_first()
         elif _inbox is not None:
             _inbox.sent_on(storage)
     except Exception as error:  # torch sends it
         guard.failed(error)
-    return _torch_reduce(storage)
+    return (_rebuild_as_torch, _torch_reduce(storage)) if is_first else _torch_reduce(storage)
 
 
-def _rebuild(receiver, name, index, sent, nbytes, known, origin, door):
+def _rebuild_as_torch(rebuild, arguments):
+    """The first storage of a message, where it did not come through the pool: that has no room."""
+    if _inbox is not None and _inbox.pid == os.getpid():
+        _inbox.give_back()
+    return rebuild(*arguments)
+
+
+def _rebuild(receiver, name, index, sent, nbytes, known, origin, door, is_first):
     """
     The storage that a worker sent.  ConnectionRefusedError, as of torch, when that one is gone and
     the storage with it.
     """
     if receiver == os.getpid():
         try:
-            return _receiving().receive(name, index, sent, nbytes, known, origin, door)
+            return _receiving().receive(name, index, sent, nbytes, known, origin, door, is_first)
         except ConnectionRefusedError:
             raise
         except Exception:

@@ -49,6 +49,7 @@ class Drawn(fetch.Fetch):
 
     def leave(self):
         super().leave()
+        self.lone = None  # it has us: what was made would live until Python looks for cycles
         if self.put_back is not None:
             self.put_back()
             if self.threads != 1:

@@ -8,12 +8,10 @@ default_collate() itself, with a string in the place of each large leaf (strings
 as a list); so what a batch looks like is decided by the installed torch alone.
 
 Any other collate_fn gets samples with private memory, as the data set would have made them.  It
-stacks them, and torch then moves the result into a new file of shared memory.  Both are new pages
-each time, which cost more than the copies.  So torch.stack() is given memory of the pool
-(handover) to write to, and what was made by other ways is moved there.
+stacks them in new pages each time, which cost more than the copy.  So torch.stack() is given memory
+of the pool (handover) to write to.
 """
 
-import collections
 import ctypes
 import functools
 import hashlib
@@ -24,7 +22,7 @@ import torch
 
 try:
     from torch.overrides import TorchFunctionMode
-except ImportError:  # before PyTorch 1.13: results are moved
+except ImportError:  # before PyTorch 1.13
     TorchFunctionMode = None
 from torch.utils.data._utils import collate as torch_collate
 from torch.utils.data._utils import worker as torch_worker
@@ -35,7 +33,7 @@ from ...handover import buffers, pool
 from ..item import codec, tensors
 
 ROW_MIN = 4096  # bytes: what is smaller is collated by torch
-MOVED_MIN = 1 << 20  # bytes of a tensor for which a copy is cheaper than the way that torch has
+STACKED_MIN = 1 << 20  # bytes of a result
 ORIGIN_BYTES = 16  # of struct ts_sample_view
 
 _HOLE = "tsshim leaf"
@@ -86,19 +84,6 @@ def _new_rows(count, spec):
     return buffers.tensor_on(storage, dtype, shape)
 
 
-def _in_pool(tensor):
-    """
-    @tensor, which default_collate() has just made, in memory of the pool where there is some.
-    Left alone, each would cost a connection between worker and trainer, more than 64 labels do.
-    """
-    if torch_worker._worker_info is None or not tensor.is_contiguous() or tensor.is_shared():
-        return tensor
-    storage = pool.new_storage(tensor.numel() * tensor.element_size())
-    if storage is None:
-        return tensor
-    return buffers.tensor_on(storage, tensor.dtype, tensor.shape).copy_(tensor)
-
-
 _structures = {}  # meta -> what _structure() gives; many samples have one of few labels
 STRUCTURES = 4096
 
@@ -125,7 +110,7 @@ class Batch:
     def __init__(self, count, direct, copy=_copy):
         """@copy is native.copy(), or does the same where there is no library."""
         self.copy = copy
-        self.moves = False  # what a collate function makes goes into memory of the pool
+        self.moves = False  # what a collate function stacks goes into memory of the pool
         self.row_min = ROW_MIN
         self.values = [None] * count  # finished samples, where not direct
         self.parts = [None] * count  # (skeleton, leaves), None in the place of a row
@@ -338,7 +323,7 @@ class Batch:
             samples = self.samples()
             # Torch's own asks for shared memory itself, which is the pool's.
             moves = self.moves and not self.is_default
-            return collated(collate_fn, samples, self.copy) if moves else asked(collate_fn, samples)
+            return collated(collate_fn, samples) if moves else asked(collate_fn, samples)
         try:
             return self._finish_rows(collate_fn)
         except Exception:
@@ -395,72 +380,10 @@ def _put_back(shell, result, rows):
         if isinstance(result, list):
             return items
         return result._make(items) if hasattr(result, "_make") else type(result)(items)
-    return _in_pool(result) if type(result) is torch.Tensor else result
+    return result
 
 
-# ---- what collate functions of the program's make, in memory of the pool ----
-
-def _tensors(value, found):
-    """All tensors in @value, as far as it is made of dictionaries, lists and tuples."""
-    kind = type(value)
-    if kind is torch.Tensor:
-        found.append(value)
-    elif kind is dict or kind is list or kind is tuple:
-        for part in value.values() if kind is dict else value:
-            _tensors(part, found)
-    return found
-
-
-def _is_whole(tensor):
-    """Whether @tensor is a large one with plain memory of its own, all of which it shows."""
-    size = tensor.numel() * tensor.element_size()
-    return size >= MOVED_MIN and tensor.device.type == "cpu" and tensor.is_contiguous() and \
-        not tensor.requires_grad and not tensor.is_quantized and \
-        not any_torch.is_conj(tensor) and not any_torch.is_neg(tensor) and \
-        not tensor.is_shared() and buffers.untyped(tensor).nbytes() == size and not vars(tensor)
-
-
-def _moved(tensor, copy):
-    size = tensor.numel() * tensor.element_size()
-    storage = pool.new_storage(size)
-    if storage is None:
-        return tensor
-    made = buffers.tensor_on(storage, tensor.dtype, tensor.shape)
-    copy(made.data_ptr(), tensor.data_ptr(), size, size)
-    return made
-
-
-def _with(value, moved):
-    """
-    As @value, with the tensors that @moved has, by their ids, in the places of the old ones; what
-    the program may have kept is left as it is.
-    """
-    kind = type(value)
-    if kind is torch.Tensor:
-        return moved.get(id(value), value)
-    if kind is dict:
-        return {key: _with(part, moved) for key, part in value.items()}
-    if kind is list or kind is tuple:
-        return kind([_with(part, moved) for part in value])
-    return value
-
-
-def to_pool(value, copy):
-    """
-    @value, which a collate function has made, with its large tensors in memory of the pool where
-    there is some.  Torch would move each into a new file of shared memory: for 38 MB 55 ms, most
-    of them for new pages.  What shares memory with something else in @value stays as it is.
-    """
-    if torch_worker._worker_info is None:
-        return value
-    tensors = _tensors(value, [])
-    places = collections.Counter(buffers.untyped(tensor).data_ptr() for tensor in tensors
-                                 if tensor.layout is torch.strided)
-    moved = {id(tensor): _moved(tensor, copy) for tensor in tensors
-             if tensor.layout is torch.strided and _is_whole(tensor)
-             and places[buffers.untyped(tensor).data_ptr()] == 1}
-    return _with(value, moved) if moved else value
-
+# ---- what collate functions of the program's stack, in memory of the pool ----
 
 @functools.lru_cache(1024)
 def _stacks_plain(dtype, shape, stride, count):
@@ -477,7 +400,7 @@ def _can_be_stacked(tensors):
         return False
     first = tensors[0]
     if first.layout is not torch.strided or \
-            first.numel() * first.element_size() * len(tensors) < MOVED_MIN:
+            first.numel() * first.element_size() * len(tensors) < STACKED_MIN:
         return False
     dtype, shape, stride = first.dtype, first.shape, first.stride()
     return all(tensor.dtype is dtype and tensor.shape == shape and any_torch.is_cpu(tensor)
@@ -511,15 +434,9 @@ if TorchFunctionMode is not None:
             return function(*args, **(kwargs or {}))
 
 
-def collated(collate_fn, samples, copy):
-    """What asked() gives, in memory of the pool as far as that can be."""
+def collated(collate_fn, samples):
+    """What asked() gives, stacked in memory of the pool."""
     if torch_worker._worker_info is None or TorchFunctionMode is None:
-        made = asked(collate_fn, samples)
-    else:
-        with _Stacking():
-            made = asked(collate_fn, samples)
-    try:
-        return to_pool(made, copy)
-    except Exception as error:  # it is a batch all the same
-        guard.failed(error)
-        return made
+        return asked(collate_fn, samples)
+    with _Stacking():
+        return asked(collate_fn, samples)
