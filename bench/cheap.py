@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """cheap: jobs whose items cost next to nothing, alone and four at once: plain, default, aligned.
 
-Nothing is shared, and no job may be slower for that.  In each round the three ways take turns with
-new jobs, so that what their first epoch costs counts; what starting Python and torch costs does not.
+Aligned jobs share them by the chunk; others, whose seeds differ, share nothing.  No job may be slower.
+In each round the three ways take turns with new jobs, so that what their first epoch costs counts;
+what starting Python and torch costs does not.
 """
 import os
 

@@ -67,15 +67,15 @@ def measure_jobs(setup, many=JOBS, before=BEFORE, rounds=ROUNDS, each=SLICE):
 
 def rows_of(found):
     """Rows for what measure_jobs() found."""
-    rows = [row("crowd", f"CPU beyond 1/K of making a sample, K={jobs}",
+    rows = [row(f"crowd-{jobs}", f"CPU beyond 1/K of making a sample, K={jobs}",
                 .15 if jobs >= 16 else None, [turn["price"] for turn in turns], unit="ms")
             for jobs, turns in found.items()]
-    rows += [without_bar("crowd", f"items made / items, K={jobs}", [turn["made"] for turn in turns])
+    rows += [without_bar(f"crowd-made-{jobs}", f"items made / items, K={jobs}", [turn["made"] for turn in turns])
              for jobs, turns in found.items()]
     first, last = min(found), max(found)
     if last > first:
         ratios = [b["price"] / a["price"] for a, b in zip(found[first], found[last])]
-        rows.append(row("crowd", f"the price at K={last} / K={first}",
+        rows.append(row("crowd-growth", f"the price at K={last} / K={first}",
                         1.3 if last == JOBS[-1] else None, ratios,
                         value=statistics.median(ratios)))
     return rows

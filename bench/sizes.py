@@ -5,10 +5,10 @@ The sides of a phase (jobs without us, in default mode, aligned, an oracle) live
 new workers; the first turn, in which they join, is kept apart.  An oracle is plain jobs that make a K-th of the
 batches each and have the others ready in memory.  `-k WORD` chooses phases by their names.
 """
-import importlib
 import os
 from collections import namedtuple
 
+import crowd
 from tsbench import footprint, machine, slices
 from tsbench import jobs as tsjobs
 from tsbench.setup import ask_all, row, with_quartiles, without_bar
@@ -246,9 +246,10 @@ def uneven(setup, name, bars, items=1600, several=4):
             for side, label in labels.items()], turns.raw
 
 
-def many(setup, name):
-    """Where bench/many.py measures samples of many jobs: (rows, raw figures)."""
-    return importlib.import_module("many").samples(setup)
+def many(setup, _name):
+    """Samples of many jobs, as in crowd.py."""
+    found = crowd.measure_jobs(setup)
+    return crowd.rows_of(found), {str(jobs): turns for jobs, turns in found.items()}
 
 
 PHASES = {
@@ -284,8 +285,6 @@ QUICK = {
 def measure(setup):
     setup.place.ring = None  # as large as it is by default
     phases = setup.chosen(QUICK if setup.quick else PHASES)
-    if not hasattr(importlib.import_module("many"), "samples"):
-        phases.pop("many", None)
     affinity = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(affinity)[:2])
     rows, raw = [], {}
