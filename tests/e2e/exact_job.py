@@ -105,7 +105,7 @@ class Scheduled(Dataset):
 class Large(Dataset):
     """More memory than is read for a name before much work was done."""
 
-    def __init__(self, size=65 << 20):
+    def __init__(self, size=161 << 20):
         self.data = numpy.zeros(size, numpy.uint8)
 
     def __len__(self):

@@ -35,9 +35,9 @@ RETRY = 256
 # each begins with a look; a batch that costs less than so many looks is left alone.
 LOOKS = 50
 
-# Bytes of arrays that are read for a name in any case; of more one for each 50 ns that this worker
-# has given to items.
-ROOM, ROOM_PART = 64 << 20, 50
+# Bytes of arrays that are read for a name in any case, in 25 ms (CIFAR has 147 MiB); of more one for
+# each 50 ns that this worker has given to items.
+ROOM, ROOM_PART = 160 << 20, 50
 
 # Items that are timed before anything is done that costs time itself.
 TIMED = 2
