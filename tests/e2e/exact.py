@@ -142,8 +142,8 @@ def test_workers_of_the_next_epoch_know_what_is_shared():
 def test_cheap_items_that_nobody_asks_for_are_left_alone(more):
     """Workers of the next epoch know of it, as the one that lives on does."""
     counts = alike([job("--own", "warming", "--shuffle", 0, "--epochs", 4, *more)], TSSHIM_SHARE="samples")
-    # All batches but the first one or two, in which this is found out; 40 items in 5 of them.
-    assert counts["passed"]["alone"] + counts["passed"]["torch_cheap"] >= 4 * 40 - 3 * 8, counts
+    # The workers of two epochs find it out at most; an epoch has 40 items.
+    assert counts["passed"]["alone"] + counts["passed"]["torch_cheap"] >= 2 * 40, counts
     assert counts["shared"] == 0, counts
 
 
