@@ -157,9 +157,8 @@ struct ts_patience {
  * its process has used a quarter of a CPU in the last such time: then it is the record that
  * takes long, and to begin it as well would take longer still.  The wait ends TS_WAIT_MAX_NS
  * after an owner was last found at work, or after @timeout_ns where that is more; and all in
- * all after
- * @patience's longest time, where that is more.  What was waited for the same claim in moments
- * before is part of the owner's first time.
+ * all after @patience's longest time, where that is more still.  What was waited for the same
+ * claim in moments before is part of the owner's first time.
  */
 void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t timeout_ns,
 	struct ts_patience *patience, struct ts_take *take);

@@ -63,6 +63,14 @@ def test_what_does_not_go_by_chunks_is_the_same():
     share(*[["pictures --batch 50 --order two"]] * 2)
 
 
+def test_items_that_seldom_draw_draw_what_they_do_if_each_is_seeded():
+    """As those do that cost so much that each is asked for."""
+    dear, cheap = (lines(without_ring(job("seldom --collate --epochs 4 --batch 64 --cost " + cost)), "items")
+                   for cost in ("2000000", "200000"))
+    assert dear == cheap
+    assert len(set(line.split()[2] for line in dear)) == 4, "they draw nothing: %s" % dear
+
+
 def test_an_exception_comes_with_its_batch():
     """Also one of an item beside those of the batch in its chunk."""
     scenes = ["raising --batch 50 --workers %d --order %s" % (workers, order)
@@ -142,9 +150,9 @@ def test_a_full_dev_shm_costs_no_sample():
             assert lines(outcome) == lines(without_ring(command))
 
 
-@support.whole
 def test_a_ring_too_small_for_a_chunk():
-    command = job("named --batch 64 --epochs 4")
-    with aligned(TSSHIM_RING="1M") as group:
+    command = job("wide --batch 64 --cost 30000")
+    with aligned(TSSHIM_RING="8M") as group:
         for outcome in together([command] * 2, group):
             assert lines(outcome) == lines(without_ring(command))
+        assert group.statistics()["passed"]["too_large"] > 0, group.statistics()["passed"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
 Loaders over items that cost next to nothing, which jobs share by the chunk; for chunks.py.  Prints
-"batch N digest" for each batch or what was raised, and "epoch N items".
+"batch N digest" for each batch or what was raised, "epoch N items", and with --collate "items N digest".
 
 usage: chunks_job.py KIND OPTIONS [--then KIND OPTIONS]...     scenes, one after the other
 """
@@ -38,6 +38,9 @@ class Items(Dataset):
     def pictures(self, index, drawn):
         return drawn, index
 
+    def wide(self, index, drawn):
+        return drawn.repeat(1, 17, 17), index
+
     def small(self, index, drawn):
         return {"x": drawn[0, 0], "y": torch.tensor(index), "name": "item %d" % index}
 
@@ -60,6 +63,13 @@ class Items(Dataset):
         if index in (40, 41, 95, 210):
             raise ValueError("item %d" % index)
         return drawn, index
+
+
+class Seldom(Items):
+    """Items that draw nothing, but for one in a hundred."""
+
+    def __getitem__(self, index):
+        return torch.rand(3) if index % 100 == 41 else torch.full((3,), float(index)), index
 
 
 class Still(Items):
@@ -108,7 +118,8 @@ def digest(value):
 
 
 def dataset_of(options):
-    made = (Still if options.still else Items)(options.kind)
+    kind = Still if options.still else Seldom if options.kind == "seldom" else Items
+    made = kind(options.kind)
     if options.order == "subset":
         return Subset(made, range(COUNT - 1, 20, -1))
     if options.order == "two":
@@ -131,7 +142,7 @@ def size_of(batch):
 
 
 def iterate(loader, epoch, is_collated):
-    batches, count = iter(loader), 0
+    batches, count, items = iter(loader), 0, []
     while True:
         try:
             batch = next(batches)
@@ -141,13 +152,15 @@ def iterate(loader, epoch, is_collated):
             print("batch", epoch, "raised", str(error).strip().splitlines()[-1], flush=True)
             continue
         count += len(batch) if is_collated else size_of(batch)
+        items += map(digest, batch if is_collated else ())
         print("batch", epoch, digest(batch), flush=True)
     print("epoch", epoch, count, flush=True)
+    print("items", epoch, digest(sorted(items)), flush=True)
 
 
 def parse(words):
     return data_job.options_of(
-        words, ("pictures", "small", "named", "arrays", "uneven", "text", "mixed", "raising"),
+        words, ("pictures", "seldom", "wide", "small", "named", "arrays", "uneven", "text", "mixed", "raising"),
         order=("any", "rows", "subset", "two", "weights", "once", "slowly"), still=False, persistent=False,
         drop_last=False, collate=False, cost=200_000)
 

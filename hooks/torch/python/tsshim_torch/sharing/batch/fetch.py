@@ -89,11 +89,11 @@ class Taking:
         view.head, view.head_bytes = self._head, len(self._head)
         view.leaves, view.leaf_count = ctypes.addressof(self._leaves), len(leaves)
         view.payload_bytes = codec.payload_bytes([leaf[1] for leaf in leaves])
-        view.states = address_of(states)
-        view.metas, view.meta_room = address_of(self._metas), META_ROOM
+        view.states = _address(states)
+        view.metas, view.meta_room = _address(self._metas), META_ROOM
         view.meta_bytes = ctypes.addressof(self._sizes)
         if batch.origins is not None:
-            view.origins = address_of(batch.origins)
+            view.origins = _address(batch.origins)
         self._names = names
 
     def take(self, sample, start, patient):
@@ -112,7 +112,7 @@ class Taking:
         return end
 
 
-def address_of(room):
+def _address(room):
     """Where a bytearray is, which must not change its size from now on."""
     return ctypes.addressof((ctypes.c_char * len(room)).from_buffer(room))
 
