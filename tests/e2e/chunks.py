@@ -25,7 +25,7 @@ def lines(outcome, word=""):
 def share(*jobs, **settings):
     """
     What part of what they were given the @jobs, of one or more scenes each, took from others.  Each gets
-    what it gets alone, batch by batch; what they made and took is what they were given.
+    what it gets alone, batch by batch; what they made and took is no less than they were given.
     """
     commands = [job(*scenes) for scenes in jobs]
     with aligned(**settings) as group:
@@ -37,7 +37,8 @@ def share(*jobs, **settings):
         assert lines(outcome) == lines(without_ring(command)), command
         assert "differs" not in outcome.errors, outcome.errors
     given = sum(int(line.split()[2]) for outcome in outcomes for line in lines(outcome, "epoch"))
-    assert made + shared == given, (made, shared, given, passed)
+    # A worker that knows no cost yet may make some singly for batches that then come by chunks: made twice.
+    assert made + shared >= given, (made, shared, given, passed)
     return shared / given
 
 
