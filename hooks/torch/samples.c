@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_ABI 20u
+#define SAMPLE_ABI 21u
 
 #define INDEX_BYTES 9u
 
@@ -76,6 +76,17 @@ void tsshim_sample_hash(const void *data, uint64_t bytes, void *ret_digest)
 	struct ts_hash128 digest = ts_hash128(data, bytes);
 
 	memcpy(ret_digest, &digest, sizeof(digest));
+}
+
+bool tsshim_sample_are_words(const uint64_t *const *at, uint64_t *values, uint64_t count)
+{
+	uint64_t others = 0;
+
+	for (uint64_t i = 0; i < count; i++) {
+		others |= *at[i] ^ values[i];
+		values[i] = *at[i];
+	}
+	return others == 0;
 }
 
 /* ---- naming ------------------------------------------------------------------------------ */

@@ -188,6 +188,10 @@ TS_EXPORT void tsshim_sample_refused(const char *text);
 /** 128-bit hash of @bytes of memory, into 16 bytes. */
 TS_EXPORT void tsshim_sample_hash(const void *data, uint64_t bytes, void *ret_digest);
 
+/** Whether each of @count words, at the addresses @at, has its value of @values; now it has. */
+TS_EXPORT bool tsshim_sample_are_words(
+	const uint64_t *const *at, uint64_t *values, uint64_t count);
+
 /* ---- batches --------------------------------------------------------------------------- */
 
 /*

@@ -13,7 +13,7 @@ import os
 import traceback
 from functools import partial
 
-ABI = 20
+ABI = 21
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/samples.h
@@ -128,6 +128,7 @@ _FUNCTIONS = (
     ("sample_pause", _pointer, []),
     ("sample_resume", None, [_pointer]),
     ("sample_hash", None, [_pointer, _number, _pointer]),
+    ("sample_are_words", ctypes.c_bool, [_pointer, _pointer, _number]),
     ("sample_seed", None, [_pointer, _number, _text, _number]),
     ("sample_seed_globals", None, [_pointer, _number, _number, _small]),
     ("order_create", _pointer, [_pointer]),
@@ -163,6 +164,7 @@ _count_pass = library.tsshim_sample_pass
 count_drawn = library.tsshim_sample_drawn
 say_progress = library.tsshim_sample_progress
 copy = _unlocked.tsshim_sample_copy
+are_words = library.tsshim_sample_are_words
 lone_begin = library.tsshim_sample_lone_begin
 lone_next = library.tsshim_sample_lone_next
 lone_end = library.tsshim_sample_lone_end

@@ -27,7 +27,7 @@ import zipimport
 from itertools import chain
 from operator import is_
 
-from . import walk
+from . import still, walk
 from .code import code_bytes
 
 # Packages of which only the modules that somebody else names are looked at.
@@ -371,9 +371,15 @@ class Look:
         tables = [self.names] + [class_dict(kind) for kind in self.classes]
         self.tables = [(table, list(table.keys()), list(table.values())) for table in tables]
         self.codes = list(self._codes())
+        self.still, self.was_same = still.Still(tables, self.functions), True
 
     def is_same(self):
         """Whether all names are still bound to the same objects with the same code."""
+        if not self.still.holds():
+            self.was_same = self._is_bound_as_before()
+        return self.was_same
+
+    def _is_bound_as_before(self):
         for table, names, values in self.tables:
             if list(table) != names or not all(map(is_, table.values(), values)):
                 return False

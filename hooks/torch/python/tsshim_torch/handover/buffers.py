@@ -242,6 +242,13 @@ class Buffer(Watched):
         finally:
             os.close(fd)
 
+    def populate(self):
+        """
+        Map all pages in one go; of those that another process made, each would be a fault here once more.
+        Kernels before 5.14 do not know this.
+        """
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(self.storage.data_ptr()), ctypes.c_size_t(self.nbytes), 23)
+
     def remap(self, nbytes):
         """The same memfd as a storage of @nbytes.  Only for a buffer that is not busy."""
         fd = self.fd()

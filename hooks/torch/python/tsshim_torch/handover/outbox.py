@@ -147,6 +147,8 @@ class Outbox:
             buffer, fresh = self._choose(nbytes, small)
             if buffer is None:
                 return None, False
+            if buffer.used == 0 and not small:
+                buffer.populate()
             buffer.used = self._takes[small]
             buffer.name = None
             self._buffers.pop(buffer.cdata, None)

@@ -135,6 +135,15 @@ def _load_formats():
     image = sys.modules.get("PIL.Image")
     if getattr(image, "_initialized", None) == 0 and not image.ID:
         image.preinit()
+    try:
+        # To decode nothing, and to end without it, binds Pillow to its libjpeg (hooks/jpeg/library.h): 1 ms.
+        arguments = "RGB", "RGB", "RGB", 1, False
+        image.core.jpeg_decoder(*arguments)
+        decoder = image.core.jpeg_decoder(*arguments)
+        decoder.setimage(image.core.new("RGB", (1, 1)), (0, 0, 1, 1))
+        decoder.decode(b"")
+    except Exception:  # there is no Pillow, or it calls this in another way: workers do it as ever
+        pass
 
 
 def _forks_workers(loader):
