@@ -50,7 +50,7 @@ const struct ts_metric ts_metrics[] = {
 	ROW(GROUP, COUNT, ts_ledger, mismatched, "mismatched", "mismatched_total",
 		"Those of them that differed."),
 	ROW(APART, COUNT, ts_figures, drawn, "samples", NULL,
-		"Made by several jobs, each with its own seed."),
+		"That draw random numbers, in data sets of several jobs."),
 	ROW(APART, COUNT, ts_figures, alignable, "align_would_share", NULL,
 		"Of them those that --align would have shared."),
 	ROW(APART, COUNT, ts_figures, strict, "strict_samples", NULL,

@@ -703,8 +703,9 @@ static void print_reasons(FILE *out, struct ts_ledger *ledger, bool all)
 			"counted by a newer version");
 }
 
-/* Less than one in so many is not worth a word. */
-#define FREE_MATTERS 20
+/* Less than one in so many is not worth a word: jobs in step are never quite in step, and the
+ * last chunk of an epoch may have more samples than a job is given. */
+#define MATTERS 20
 
 /* What the user could do about it, where that is known. */
 static void print_advice(FILE *out, const struct ts_figures *figures)
@@ -712,14 +713,14 @@ static void print_advice(FILE *out, const struct ts_figures *figures)
 	char number[TS_UNITS_BYTES];
 
 	/* Damaged counters may say anything. */
-	if (figures->alignable > 0 && figures->alignable <= figures->drawn)
+	if (figures->alignable > figures->drawn / MATTERS &&
+		figures->alignable <= figures->drawn)
 		fprintf(out,
-			"\n%s samples were made by several jobs, each with its own seed: "
+			"\n%s samples that draw random numbers were made, some by several jobs: "
 			"--align would have shared %.0f %% of them\n",
 			ts_units_grouped(figures->drawn, number),
 			100.0 * (double)figures->alignable / (double)figures->drawn);
-	/* Jobs in step are never quite in step. */
-	if (figures->freeable > figures->strict / FREE_MATTERS &&
+	if (figures->freeable > figures->strict / MATTERS &&
 		figures->freeable <= figures->strict)
 		fprintf(out,
 			"\n%s samples were made by jobs of different speed in strict order: "
