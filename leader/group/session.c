@@ -22,6 +22,7 @@ extern char **environ;
 static _Atomic pid_t attaching; /* the process one thread of which is at it, or 0 */
 static _Atomic uint64_t retry_at, retry_wait;
 static _Atomic uint32_t last_reason = TS_REASON_NO_STORE;
+static _Atomic uint64_t leave_at; /* when what waits may go to a ledger again */
 static bool is_new_job; /* the last joining was the first of this job; of who is attaching */
 
 /* ---- joining ---------------------------------------------------------------------------- */
@@ -277,6 +278,33 @@ void ts_session_flush(struct ts_ledger *ledger)
 	}
 }
 
+void ts_session_leave_counts(void)
+{
+	struct ts_ledger *ledger = ts_ledger_map_to_count(ts_config()->group);
+	if (!ledger)
+		return;
+	ts_session_find_rows(ledger);
+	ts_session_flush(ledger);
+	if (ts_identity_self() == ts_identity_job())
+		ts_ledger_end_job(ledger, ts_identity_job());
+	ts_ledger_unmap(ledger);
+}
+
+/*
+ * A loader's worker ends without a word to us.  So one that cannot join leaves what it counts
+ * each second, or nobody would hear why nothing is shared.
+ */
+static void leave_some(void)
+{
+	uint64_t now = ts_now_ns();
+	if (now < ts_load_relaxed(&leave_at) || ts_identity_self() == ts_identity_job() ||
+		!begin_attaching())
+		return;
+	ts_write_relaxed(&leave_at, now + RETRY_FIRST_NS);
+	ts_session_leave_counts();
+	end_attaching();
+}
+
 /* ---- counting --------------------------------------------------------------------------- */
 
 /* The ledger, unless there is none or it is a parent's that this fork child has not rejoined.
@@ -295,6 +323,9 @@ void ts_session_count_passes(enum ts_reason reason, uint64_t count)
 		return;
 	if (!ledger) {
 		ts_add_relaxed(&ts_session_waiting.passed[reason], count);
+		if (count > 0 && reason == ts_load_relaxed(&last_reason) &&
+			ts_load_relaxed(&retry_wait) != 0)
+			leave_some();
 		return;
 	}
 	ts_add_relaxed(&ledger->passed[reason], count);

@@ -25,6 +25,13 @@ extern struct ts_job_row ts_session_waiting;
  */
 int ts_session_attach(enum ts_reason *ret_reason);
 
+/**
+ * Let a ledger, if there is one, have what waits for it, and let a job that ends here end
+ * there, too: it may be there without a ring, for `tsrun stats` and the line of the process
+ * that has started this one.
+ */
+void ts_session_leave_counts(void);
+
 /** Find the rows in @ledger of our data set and our job, or take free ones.  Threads: one. */
 void ts_session_find_rows(struct ts_ledger *ledger);
 

@@ -399,22 +399,6 @@ static bool was_refused(void)
 	return sum != 0;
 }
 
-/*
- * The ledger may be there without a ring: for `tsrun stats`, and for the line of the process
- * that has started this one.
- */
-static void leave_counts(void)
-{
-	struct ts_ledger *ledger = ts_ledger_map_to_count(ts_config()->group);
-	if (!ledger)
-		return;
-	ts_session_find_rows(ledger);
-	ts_session_flush(ledger);
-	if (ts_identity_self() == ts_identity_job())
-		ts_ledger_end_job(ledger, ts_identity_job());
-	ts_ledger_unmap(ledger);
-}
-
 static bool wants_summary(bool has_counts)
 {
 	const struct ts_config *config = ts_config();
@@ -447,7 +431,7 @@ void ts_session_finish(void)
 	if (is_job && (is_told || joined))
 		print_line(joined ? ts_store_ledger(joined->store) : NULL, &ts_session_waiting);
 	if (!joined && refused)
-		leave_counts();
+		ts_session_leave_counts();
 	ts_write_relaxed(&ts_session_shown, NULL);
 	/* Two jobs that leave at once must not wait for each other to take the ring along. */
 	if (joined && is_job)

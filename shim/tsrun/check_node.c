@@ -127,6 +127,13 @@ static bool judge_room(const struct ts_check_scene *scene, struct ts_check *chec
 			check, TS_CHECK_ABSENT, "%s; a ring of size 0 was asked for", what);
 		return true;
 	}
+	if (ts_limits_shape(wanted, &shape) < 0) {
+		ts_check_find(check, TS_CHECK_FAIL,
+			"a ring of %s was asked for: too little for any, so nothing is shared",
+			asked);
+		ts_check_advise(check, "a larger --ring, or none");
+		return true;
+	}
 	if (ts_limits_shape(ts_min_u64(wanted, room), &shape) < 0) {
 		ts_check_find(check, TS_CHECK_FAIL,
 			"%s, of which a ring may have %s: too little for any, so nothing is "

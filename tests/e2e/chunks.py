@@ -157,3 +157,12 @@ def test_a_ring_too_small_for_a_chunk():
         for outcome in together([command] * 2, group):
             assert lines(outcome) == lines(without_ring(command))
         assert group.statistics()["passed"]["too_large"] > 0, group.statistics()["passed"]
+
+
+def test_why_there_is_no_ring_is_told_though_workers_end_without_a_word():
+    command = job("pictures --batch 50")
+    with aligned(TSSHIM_RING="4M", TSSHIM_QUIET="0") as group:
+        outcome = run([support.TSRUN, "--", *command], group.environment())
+        assert group.statistics()["passed"]["no_space"] > 0
+    assert "tsshim: nothing shared: not enough shared memory" in outcome.errors, outcome.errors
+    assert lines(outcome) == lines(without_ring(command))

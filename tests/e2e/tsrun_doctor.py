@@ -167,6 +167,8 @@ def test_small_shared_memory(directory):
                    env={"TSSHIM_RING": "16M"})["shm_room"]
     says(check, "ok", "all of its 16.0 MiB")
     says(doctor(env={"TSSHIM_RING": "0"})["shm_room"], "n/a", "size 0")
+    check = doctor(env={"TSSHIM_RING": "4M"}, status=1)["shm_room"]
+    assert "larger --ring" in says(check, "fail", "a ring of 4.0 MiB was asked for: too little for any")
 
 
 def test_shared_memory_on_a_disk(directory):
