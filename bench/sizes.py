@@ -141,8 +141,13 @@ def mixed(setup, name, jobs, bar, batches, items=CIFAR):
 
 def same(setup, name, jobs, bar, items=CIFAR):
     own = words("cifar", items, batch=128)
-    turns = Turns(setup, name, {"plain": Side(jobs, None, own, True), "default": Side(jobs, (), own, True)})
-    return turns.rows(f"CIFAR-10's recipe, equal seeds, K={jobs}", [("default", "default / plain", bar)]), turns.raw
+    turns = Turns(setup, name, {"plain": Side(jobs, None, own, True), "default": Side(jobs, (), own, True),
+                                "lone": Side(1, None, own, True)})
+    rows = turns.rows(f"CIFAR-10's recipe, equal seeds, K={jobs}", [("default", "default / plain", bar)])
+    # A chunk draws from where the one before left the generators, so one job at a time makes one.
+    rows.append(without_bar(f"{name}-chain", "the same, if all went as fast as a lone plain job",
+                            [jobs * one for one in turns.of(rate, "lone", "plain")], below=False))
+    return rows, turns.raw
 
 
 def lone(setup, name, what, own, bar):

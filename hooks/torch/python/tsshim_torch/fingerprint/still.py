@@ -47,11 +47,15 @@ def _counts_changes():
     """Whether each change of a dict, of a module's and of a class's gives it another number."""
     table, module, kind = {"a": None}, types.ModuleType("a"), type("a", (), {"a": None})
     exec("def change(value):\n global a\n a = value", module.__dict__)
+
+    def change_of(owner):
+        owner.a = object()
+
     # As often as it takes the interpreter to do it in its quicker ways.
     return all(_is_numbered(table, lambda change=change: change(table)) for change in _CHANGES) and \
         all(_is_numbered(module.__dict__, lambda: module.change(object()))
-            and _is_numbered(module.__dict__, lambda: setattr(module, "a", object()))
-            and _is_numbered(of_class(kind.__dict__), lambda: setattr(kind, "a", object())) for _ in range(64))
+            and _is_numbered(module.__dict__, lambda: change_of(module))
+            and _is_numbered(of_class(kind.__dict__), lambda: change_of(kind)) for _ in range(64))
 
 
 def _places_in_functions():
