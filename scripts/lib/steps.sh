@@ -112,6 +112,15 @@ step_fuzz() {
 	run_suite build-test fuzz
 }
 
+# A Slurm in namespaces.  Of its scenes those that take a minute, or all that there are where it is named.
+step_site() {
+	(
+		# shellcheck disable=SC2154 # set by scripts/test
+		! is_one_of site "$wanted" || export TSSHIM_TEST_WHOLE=1
+		run_suite build-test site
+	)
+}
+
 step_storage() {
 	# Readers of data sets, from `scripts/deps test`.
 	TSSHIM_TEST_READERS=${TSSHIM_TEST_READERS:-$ts_cache/readers/bin/python}
