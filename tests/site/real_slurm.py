@@ -19,6 +19,8 @@ import re
 import shutil
 import subprocess
 
+import pytest
+
 import slurm_node
 import support
 
@@ -27,8 +29,9 @@ USERS = {"alice": ALICE, "bob": BOB, "root": 0}
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "sinfo", "scancel", "munged", "ip",
             "unshare", "nsenter", "setpriv")
 CONTROL = "10.77.0.254"
+FAILED = pytest.StashKey()  # of a test: whether it has failed
 PATH = "/run/site/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-GUARD = 120  # seconds: only what hangs takes so long
+GUARD = 60  # seconds: only what hangs takes so long
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL"}
 
 # The first process; $1 is the number of nodes, $2 what each node does, $3 where the machine has its copy of /etc.
@@ -72,8 +75,8 @@ while [ "$n" -lt "$1" ]; do
 	until [ -e "/run/site/ready.$n" ]; do sleep 0.02; done
 done
 echo ready
-trap '' CHLD
-exec cat > /dev/null
+# Processes whose parents have ended are waited for by the kernel.
+exec env --ignore-signal=CHLD cat > /dev/null
 """
 
 NODE = r"""
@@ -135,7 +138,7 @@ def check():
         if not shutil.which(program, path=PATH):
             raise support.Skip("site", "needs %s (scripts/deps site)" % program)
     if os.geteuid() != 0 or subprocess.run(
-            ["unshare", "--pid", "--fork", "--mount", "--net", "--uts", "--ipc", "mount", "-t", "tmpfs", "none", "/run"],
+            ["unshare", "--pid", "--fork", "--mount", "--net", "--uts", "mount", "-t", "tmpfs", "none", "/run"],
             stderr=subprocess.DEVNULL).returncode != 0:
         raise support.Skip("site", "needs root, for namespaces")
     if not shutil.which("memcached", path="/usr/bin:/usr/local/bin"):
@@ -177,7 +180,7 @@ class Site:
 
     def _begin(self):
         self.init = subprocess.Popen(
-            ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--net", "--uts", "--ipc", "--propagation",
+            ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--net", "--uts", "--propagation",
              "private", "sh", "-euc", INIT, "sh", str(self.count), NODE, CONTROL],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/")
         assert self.init.stdout.readline() == "ready\n", "no namespaces"
@@ -242,7 +245,13 @@ class Site:
     def _end(self, name, kill):
         process = self.read("/run/site/%s.pid" % name).strip()
         self.run(["kill", "-KILL" if kill else "-TERM", process])
-        support.wait_until(lambda: not os.path.exists(self.at("/proc/" + process)), "the end of " + name, GUARD)
+        support.wait_until(lambda: not self.lives(process), "the end of " + name, GUARD)
+
+    def lives(self, process):
+        """Whether the process of that number, as the site has it, has not ended."""
+        with contextlib.suppress(OSError):
+            return self.read("/proc/%s/stat" % process).rpartition(") ")[2][0] not in "ZX"
+        return False
 
     def node_states(self):
         """{name: words about it}"""
@@ -305,7 +314,7 @@ class Site:
     # ---- commands ----
 
     def words(self, command, node=None, user="root"):
-        words = ["nsenter", "-t", str(self.pid), "--pid", "--mount", "--net", "--uts", "--ipc", "--wd=/"]
+        words = ["nsenter", "-t", str(self.pid), "--pid", "--mount", "--net", "--uts", "--wd=/"]
         if node:
             words += ["nsenter", "-t", self.read("/run/site/pid.%d" % node).strip(), "--net", "--mount", "--uts", "--wd=/"]
         if user != "root":

@@ -215,8 +215,8 @@ JOB = "/run/site/tests/across_job.py"
 PATIENT = "200"  # times as long as usual may what is awaited take
 
 
-@pytest.fixture(scope="module", name="tested")
-def _tested(site):
+@pytest.fixture(name="tested")
+def with_tests(site):
     """The site with the library of tests, which knows more patience, and with the job of tests/e2e/across.py."""
     os.makedirs(site.at("/run/site/tests"), mode=0o755)
     for path in glob.glob(os.path.join(support.HERE, "*.py")):
@@ -225,6 +225,8 @@ def _tested(site):
     library = site.find("libtsshim.so")
     shutil.copy(site.at(library), site.at(library + ".kept"))
     shutil.copy(support.TEST_LIBRARY, site.at(library))
+    for helper in ("tsshim-peer-test", "tsshim-stager-test"):
+        shutil.copy(os.path.join(support.BUILD, helper), site.at(os.path.dirname(library)))
     yield site
     os.rename(site.at(library + ".kept"), site.at(library))
 
