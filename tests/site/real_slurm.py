@@ -153,13 +153,13 @@ def version():
 
 class Site:
     """A Slurm of @count nodes; @settings are the administrator's, @conf further lines of Slurm's, of which
-    {name: None} leaves out one of DEFAULTS.  With @files, {name: text}, there are more files in /etc/slurm."""
+    {name: None} leaves out one of DEFAULTS.  With @files, {name: text}, there are more files in /etc/slurm.  All of it runs behind the words @wrapper."""
 
-    def __init__(self, count=2, settings="", conf=None, files=None, library=None):
+    def __init__(self, count=2, settings="", conf=None, files=None, wrapper=()):
         check()
         self.count, self.names = count, ["node%d" % (n + 1) for n in range(count)]
         self.settings, self.conf, self.files = settings, {**DEFAULTS, **(conf or {})}, files or {}
-        self.library = library
+        self.wrapper = wrapper
         self.init = self.pid = None
 
     def __enter__(self):
@@ -180,7 +180,7 @@ class Site:
 
     def _begin(self):
         self.init = subprocess.Popen(
-            ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--net", "--uts", "--propagation",
+            [*self.wrapper, "unshare", "--pid", "--fork", "--kill-child", "--mount", "--net", "--uts", "--propagation",
              "private", "sh", "-euc", INIT, "sh", str(self.count), NODE, CONTROL],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/")
         assert self.init.stdout.readline() == "ready\n", "no namespaces"
@@ -204,8 +204,6 @@ class Site:
             slurm_node.Node.install()
         shutil.copytree(slurm_node.Node.installed, self.at("/run/site/prefix"), symlinks=True)
         self.scripts = os.path.dirname(self.find("taskprolog"))
-        if self.library:
-            shutil.copy(self.library, self.at(self.find("libtsshim.so")))
         os.symlink(self.find("tsrun"), self.at("/run/site/bin/tsrun"))
         for name, text in (("probe", PROBE), ("await", AWAIT)):
             self.write("/run/site/bin/" + name, text, 0o755)

@@ -25,7 +25,8 @@ def test_each_job_has_shared_memory_of_its_own():
     """job_container/tmpfs: the tasks of a job share, others do not see it."""
     conf = {"JobContainerType": "job_container/tmpfs", "PrologFlags": "Contain"}
     files = {"job_container.conf": "AutoBasePath=true\nBasePath=/run/site/containers\n"}
-    with real_slurm.Site(2, "nodes = auto\nmemory = 64M\n", conf, files) as site:
+    # Linux 6.18 numbers namespaces by processor, and a mount namespace can be kept only in an older one.
+    with real_slurm.Site(2, "nodes = auto\nmemory = 64M\n", conf, files, ["taskset", "-c", "0"]) as site:
         command = decoder(site)
         alone = site.done(command, TSSHIM_SLURM="off")
         task = "%s; %s > $SLURM_PROCID.txt; %s" % (meet("container", 2), command, meet("container-end", 2))
@@ -69,7 +70,7 @@ def test_a_job_within_a_limit_of_memory():
         with real_slurm.Site(1, "", conf, files) as site:
             command = decoder(site)
             alone = site.done(command, "--mem=500M", TSSHIM_SLURM="off")
-            limit = "cat /sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)/memory.limit_in_bytes"
+            limit = "sed -n 's/^hierarchical_memory_limit //p' /sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)/memory.stat"
             script = "%s\n%s\n%s\n%s >&2" % (meet("memory", 2), command, meet("memory-end", 2), limit)
             jobs = [site.sbatch(script, "--mem=64M", "--error=/run/site/out/%j.err") for _ in range(2)]
             site.wait(*jobs)
