@@ -114,11 +114,12 @@ step_fuzz() {
 
 # A Slurm in namespaces.  Of its scenes those that take a minute, or all that there are where it is named.
 step_site() {
-	(
-		# shellcheck disable=SC2154 # set by scripts/test
-		! is_one_of site "$wanted" || export TSSHIM_TEST_WHOLE=1
+	# shellcheck disable=SC2154 # set by scripts/test
+	if is_one_of site "$wanted"; then
+		TSSHIM_TEST_WHOLE=1 run_suite build-test site
+	else
 		run_suite build-test site
-	)
+	fi
 }
 
 step_storage() {

@@ -9,7 +9,7 @@ import os
 import pytest
 
 import support
-from site_core import HELD, SITE, STATISTICS, all_up, decoder, meet, probes, shared, start_again  # noqa: F401 (SITE is the fixture's)
+from site_core import HELD, SITE, STATISTICS, all_up, decoder, meet, probes, shared, start_again  # noqa: F401
 
 pytestmark = pytest.mark.whole
 
