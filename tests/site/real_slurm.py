@@ -24,7 +24,7 @@ import pytest
 import slurm_node
 import support
 
-ALICE, BOB = slurm_node.ALICE, slurm_node.BOB
+ALICE, BOB = 61005, 61006  # other tests watch whether processes of their users are left
 USERS = {"alice": ALICE, "bob": BOB, "root": 0}
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "sinfo", "scancel", "munged", "ip",
             "unshare", "nsenter", "setpriv")
@@ -47,7 +47,7 @@ rm -rf /run/site/etc/tsshim /run/site/etc/slurm
 mkdir -m 755 /run/site/etc/tsshim /run/site/etc/slurm
 mount --bind /run/site/etc /etc
 printf '127.0.0.1 localhost\n%s control\n' "$3" > /etc/hosts
-for user in alice:61001 bob:61002; do
+for user in alice:61005 bob:61006; do
 	name=${user%:*} id=${user#*:}
 	echo "$name:x:$id:$id::/run/site/home/$name:/bin/sh" >> /etc/passwd
 	echo "$name:x:$id:" >> /etc/group

@@ -206,7 +206,7 @@ def test_slurm_passes_what_the_table_says(site):
     for script, name, since, when, _ in table:
         if when == "always" or when == "array":
             assert (name in recorded[script]) == (since <= now), (script, name, since, now)
-    assert recorded["prolog"]["SLURM_JOB_UID"] == "61001" == recorded["epilog"]["SLURM_JOB_UID"]
+    assert recorded["prolog"]["SLURM_JOB_UID"] == "61005" == recorded["epilog"]["SLURM_JOB_UID"]
 
 
 # ---- samples ----

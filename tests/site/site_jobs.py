@@ -268,7 +268,7 @@ def test_the_directory_for_staged_files(site):
     site.write_settings("stage = /run/site/stage\n")
     output = site.done("srun probe; ls -ld \"$TSSHIM_STAGE\"", "-wnode1")
     (_, maps, words), = probes(output)
-    assert maps == 1 and words["TSSHIM_STAGE"] == "/run/site/stage/61001"
+    assert maps == 1 and words["TSSHIM_STAGE"] == "/run/site/stage/61005"
     assert "drwx------ 2 alice alice" in output, output
     support.wait_until(lambda: site.ask("squeue", "-h") == "", site.told)
     assert os.listdir(site.at("/run/site/stage")) == []
