@@ -154,6 +154,7 @@ struct ts_config {
 	struct ts_line_place line;
 	bool quiet; /* no such line */
 	enum ts_level debug;
+	uint64_t batch; /* ts_config_batch() of the batch job around this process; 0: none */
 };
 
 /**
@@ -176,6 +177,12 @@ void ts_config_init(struct ts_config *config);
 void ts_config_load(struct ts_config *config, char *const *env,
 	void (*complain)(enum ts_option option, const char *name, const char *value,
 		const char *suggestion));
+
+/**
+ * A batch system's name of a job, such as "4711", as one number; 0 of an empty one.  The
+ * environment has it as SLURM_JOB_ID, PBS_JOBID or (Grid Engine) JOB_ID.  Threads: any.
+ */
+uint64_t ts_config_batch(const char *name);
 
 /**
  * The words that @option takes as values, ending with NULL, for hints and completions; NULL

@@ -3,6 +3,7 @@
 #include "shim/config.h"
 
 #include "shim/atomic.h"
+#include "shim/hash.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -70,12 +71,30 @@ static void load_one(struct ts_config *config, const char *entry, uint64_t *seen
 		complain((enum ts_option)option, name, equals + 1, NULL);
 }
 
+uint64_t ts_config_batch(const char *name)
+{
+	return name[0] != '\0' ? ts_hash64(name, strlen(name)) | 1 : 0;
+}
+
+/* Which batch job the environment @env is of; 0: of none.  Anybody may have a JOB_ID. */
+static uint64_t batch_of(char *const *env)
+{
+	static const char *const variables[] = {"SLURM_JOB_ID=", "PBS_JOBID=", "JOB_ID="};
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(variables); i++)
+		for (char *const *entry = env; entry && *entry; entry++)
+			if (strncmp(*entry, variables[i], strlen(variables[i])) == 0)
+				return ts_config_batch(*entry + strlen(variables[i]));
+	return 0;
+}
+
 void ts_config_load(struct ts_config *config, char *const *env,
 	void (*complain)(enum ts_option option, const char *name, const char *value,
 		const char *suggestion))
 {
 	uint64_t seen = 0;
 	ts_config_init(config);
+	config->batch = batch_of(env);
 	for (; env && *env; env++)
 		load_one(config, *env, &seen, complain);
 }

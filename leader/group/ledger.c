@@ -291,6 +291,23 @@ bool ts_ledger_is_of_launch(struct ts_ledger *ledger, uint32_t job, uint64_t lau
 	return id != 0 && (id == launch || (there != 0 && (there ^ id) == launch));
 }
 
+void ts_ledger_set_batch(struct ts_ledger *ledger, uint32_t job, uint64_t batch)
+{
+	if (job >= TS_JOB_MAX)
+		return;
+	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, job)->id);
+	ts_write_relaxed(
+		&ts_ledger_progress(ledger, job)->batch_xor_id, batch ? batch ^ id : 0);
+}
+
+bool ts_ledger_is_of_batch(struct ts_ledger *ledger, uint32_t job, uint64_t batch)
+{
+	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, job)->id);
+	uint64_t there = ts_load_relaxed(&ts_ledger_progress(ledger, job)->batch_xor_id);
+
+	return id != 0 && there != 0 && (there ^ id) == batch;
+}
+
 void ts_ledger_end_job(struct ts_ledger *ledger, uint64_t id)
 {
 	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {

@@ -113,7 +113,9 @@ struct ts_progress_row {
 	_Atomic uint64_t position; /* what is behind it, in TS_EPOCH; from epoch 0 on */
 	_Atomic uint64_t order;    /* enum ts_epoch_order */
 	_Atomic uint64_t began_ns, latest_ns;
-	_Atomic uint64_t reserved;
+	/* Not of epochs, but there was room here: which batch job it is of, with the id of the
+	 * job in it as in struct ts_launch_row; 0: of none. */
+	_Atomic uint64_t batch_xor_id;
 };
 
 #define TS_REFUSAL_WORDS 31u
@@ -307,6 +309,15 @@ void ts_ledger_set_launch(struct ts_ledger *ledger, uint32_t job, uint64_t launc
 
 /** Whether the job in row @job comes from process @launch of tsrun (not 0). */
 bool ts_ledger_is_of_launch(struct ts_ledger *ledger, uint32_t job, uint64_t launch);
+
+/**
+ * The job in row @job is a part of batch job @batch (ts_config_batch(); 0: of none).  Rows that
+ * do not exist are ignored.
+ */
+void ts_ledger_set_batch(struct ts_ledger *ledger, uint32_t job, uint64_t batch);
+
+/** Whether the job in row @job is a part of batch job @batch (not 0). */
+bool ts_ledger_is_of_batch(struct ts_ledger *ledger, uint32_t job, uint64_t batch);
 
 /** The process that is job @id leaves; undone when it comes back (exec). */
 void ts_ledger_end_job(struct ts_ledger *ledger, uint64_t id);

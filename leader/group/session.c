@@ -56,6 +56,7 @@ void ts_session_find_rows(struct ts_ledger *ledger)
 	ts_session_own.job = job < 0 ? TS_JOB_MAX : (uint32_t)job;
 	ts_ledger_note(ledger, ts_session_own.job, ts_session_own.dataset);
 	ts_ledger_set_launch(ledger, ts_session_own.job, ts_config()->line.launch);
+	ts_ledger_set_batch(ledger, ts_session_own.job, ts_config()->batch);
 }
 
 int ts_session_attach(enum ts_reason *ret_reason)

@@ -180,13 +180,29 @@ static bool find_own_place(struct ts_line_place *ret_place)
 	return true;
 }
 
+/*
+ * Whether a process that prints the line says so in our environment.  A batch system, ssh or
+ * mpirun may have brought that of another node, which will never print here; what its
+ * process and its standard error are called there is nobody here.
+ */
+static bool has_printer(const struct ts_line_place *place)
+{
+	struct stat found;
+
+	if (place->launch == 0)
+		return false;
+	return (ts_sys_fstat(2, &found) == 0 && found.st_dev == place->device &&
+		       found.st_ino == place->inode) ||
+	       ts_process_is_alive(place->launch);
+}
+
 void ts_line_begin(void)
 {
 	const struct ts_config *config = ts_config();
 	struct ts_line_place place;
 	char value[96];
 
-	if (config->disable || config->quiet || config->summary || config->line.launch != 0 ||
+	if (config->disable || config->quiet || config->summary || has_printer(&config->line) ||
 		!find_own_place(&place))
 		return;
 	ts_format(value, sizeof(value), "plain:%llu:%llu:%llu",
@@ -231,7 +247,7 @@ static void look_at_loaders(struct ts_line_sum *sum, struct ts_ledger *ledger,
 static bool find_place(const struct ts_config *config, struct ts_line_place *ret_place)
 {
 	*ret_place = config->line;
-	return ret_place->launch != 0 || (is_long(RUSAGE_SELF) && find_own_place(ret_place));
+	return has_printer(ret_place) || (is_long(RUSAGE_SELF) && find_own_place(ret_place));
 }
 
 /*

@@ -127,8 +127,8 @@ size_t ts_line_format_nothing(char *buffer, size_t bytes, const struct ts_config
 int ts_line_write(const struct ts_line_place *place, const char *text, size_t bytes);
 
 /**
- * At the start of an interpreter: where no tsrun is above, this process prints the line for all
- * jobs below it, and the environment says so.  Before there is a second thread.
+ * At the start of an interpreter: where no tsrun is above on this node, this process prints the
+ * line for all jobs below it, and the environment says so.  Before there is a second thread.
  */
 void ts_line_begin(void);
 

@@ -17,6 +17,7 @@ set_nodes=off
 set_memory=
 set_nvme=
 set_scontrol=
+set_history=
 
 # No site needs more; a file without end must not keep a job waiting.
 settings_lines_max=200
@@ -63,15 +64,19 @@ set_one() {
 	memory=*) is_size "$2" && set_memory=$2 ;;
 	nvme=*:*) is_safe_path "${2%:*}" && is_size "${2##*:}" && set_nvme=$2 ;;
 	scontrol=*) is_safe_path "$2" && set_scontrol=$2 ;;
+	history=off) set_history= ;;
+	history=*) is_safe_path "$2" && set_history=$2 ;;
 	*) return 1 ;;
 	esac
 }
 
-# parse_settings: lines "key = value" and comments from standard input.
+# parse_settings: lines "key = value" and comments from standard input; a wrong one is named in
+# $settings_fault.
 parse_settings() {
 	local line count=0
 	while IFS= read -r line || [[ -n $line ]]; do
-		((++count <= settings_lines_max)) || return 1
+		settings_fault="line $((++count)) is none of ours"
+		((count <= settings_lines_max)) || return 1
 		line=${line%%#*}
 		[[ $line =~ ^[[:blank:]]*$ ]] && continue
 		[[ $line =~ ^[[:blank:]]*([a-z]+)[[:blank:]]*=[[:blank:]]*([^[:blank:]]+)[[:blank:]]*$ ]] ||
@@ -83,7 +88,9 @@ parse_settings() {
 # read_settings FILE: read, never run.  Without the file the defaults above hold.  Status 1 when
 # the file cannot be trusted or has a line that is none of ours: an administrator who mistyped
 # "enable = off" did not want it on.
+# shellcheck disable=SC2034 # who sources this says it
 read_settings() {
+	settings_fault='wrong owner or mode'
 	[[ -e $1 || -L $1 ]] || return 0
 	# A named pipe would not answer.
 	[[ -f $1 && -r $1 ]] || return 1
@@ -134,7 +141,23 @@ as_user() {
 	timeout -s KILL "$seconds" "${become[@]}" env -i PATH="$PATH" "$@"
 }
 
-# log TEXT: for the administrator.
+# log TEXT: for the administrator; on the terminal as well, for one that tries a script by hand.
 log() {
 	timeout -s KILL 2 logger -t tsshim -p daemon.warning -- "$1" >/dev/null 2>&1 || :
+	[[ -z $terminal ]] || printf 'tsshim: %s\n' "$1" >"$terminal" || :
+}
+
+# first_line TEXT: what tsrun said, without its hints.
+first_line() {
+	local line=${1%%$'\n'*}
+	line=${line#tsrun: }
+	is_text "$line" && [[ $line ]] || line='tsrun cluster up gave no answer in time'
+	printf '%.300s' "$line"
+}
+
+# node_name: of this node, as Slurm writes it; names a file of ours.
+node_name() {
+	local name=${SLURMD_NODENAME-}
+	[[ $name =~ ^[A-Za-z0-9_.-]{1,64}$ ]] || name=$(uname -n)
+	printf '%s' "$name"
 }

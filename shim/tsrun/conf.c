@@ -521,7 +521,8 @@ static const char *given_value(enum ts_option option, const char *given)
 /* What a tsrun around this one has told the library is not what somebody has set. */
 static const char *own_value(enum ts_option option, const char *value)
 {
-	if (option == TS_OPTION_SUMMARY && value && strncmp(value, "line:", 5) == 0)
+	if (option == TS_OPTION_SUMMARY && value &&
+		(strncmp(value, "line:", 5) == 0 || strncmp(value, "plain:", 6) == 0))
 		return NULL;
 	return option == TS_OPTION_SUMMARY && value && strncmp(value, "pid:", 4) == 0 ? "1"
 										      : value;

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* tsrun stats: look at a group, and print what it did, into a file where one is named. */
+/*
+ * tsrun stats: look at a group, and print what it did, into a file where one is named; or add
+ * up what a batch job did in all groups.
+ */
+#include "leader/line/line.h"
+#include "shim/atomic.h"
 #include "shim/tsrun/commands.h"
+#include "shim/tsrun/json.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/names.h"
 #include "shim/tsrun/report.h"
@@ -135,8 +141,80 @@ static int print_stats(const char *group, enum ts_report_form form, const char *
 	return r < 0 ? TS_EXIT_FAILED : 0;
 }
 
+/* ---- a batch job ------------------------------------------------------------------------ */
+
+/* Add the programs of @batch that @ledger knows to @sum; returns how many these are. */
+static uint64_t add_programs(struct ts_line_sum *sum, struct ts_ledger *ledger, uint64_t batch)
+{
+	uint64_t programs = 0;
+
+	for (uint32_t i = 0; ledger && i < TS_JOB_MAX; i++) {
+		if (!ts_ledger_is_of_batch(ledger, i, batch))
+			continue;
+		uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, i)->id);
+		ts_line_add_jobs(sum, ledger, id, id);
+		programs++;
+	}
+	return programs;
+}
+
+/* In one line: the epilog of Slurm compares it with a pattern (scripts/slurm/epilog). */
+static void print_batch_json(const struct ts_line_sum *sum, uint64_t programs)
+{
+	static const char *const names[TS_KIND_COUNT] = {
+		[TS_KIND_SAMPLE] = "samples",
+		[TS_KIND_PIXELS] = "images",
+		[TS_KIND_BYTES] = "files",
+		[TS_KIND_DEVICE] = "copies",
+	};
+	struct ts_json json = {.out = stdout, .is_flat = true};
+
+	ts_json_open(&json, NULL, '{');
+	ts_json_number(&json, "programs", programs);
+	for (int kind = 0; kind < TS_KIND_COUNT; kind++) {
+		ts_json_open(&json, names[kind], '{');
+		ts_json_number(&json, "made", sum->made[kind]);
+		ts_json_number(&json, "taken", sum->taken[kind]);
+		if (kind == TS_KIND_SAMPLE || kind == TS_KIND_PIXELS)
+			ts_json_number(&json, "given", sum->given[kind]);
+		ts_json_close(&json, '}');
+	}
+	ts_json_seconds(&json, "saved_seconds", sum->saved_ns);
+	ts_json_close(&json, '}');
+}
+
+static int print_batch(const char *job, const struct ts_config *config, bool is_json)
+{
+	struct ts_sample sample = {.groups = NULL};
+	struct ts_line_sum sum = {.saved_ns = 0};
+	char text[TS_LINE_BYTES];
+	uint64_t programs = 0;
+
+	int r = ts_sample_take(NULL, &sample);
+	if (r < 0) {
+		ts_message_say("cannot list the shared memory: %s", strerror(-r));
+		return TS_EXIT_FAILED;
+	}
+	for (uint32_t i = 0; i < sample.count; i++)
+		programs += add_programs(
+			&sum, sample.groups[i].report.ledger, ts_config_batch(job));
+	ts_sample_finish(&sample);
+	if (is_json) {
+		print_batch_json(&sum, programs);
+		return 0;
+	}
+	size_t length = programs > 0 ? ts_line_format(text, sizeof(text), &sum, config) : 0;
+	if (length > 0)
+		(void)fwrite(text, 1, length, stdout);
+	else
+		printf("tsshim: batch job %s has counted nothing on this node\n", job);
+	return 0;
+}
+
+/* ---- the command ------------------------------------------------------------------------ */
+
 /* Options that make no sense together; a message says which. */
-static int check_options(const bool *flag, const char *file)
+static int check_options(const bool *flag, const char *file, bool is_of_batch)
 {
 	const char *other = flag[TS_FLAG_JSON]      ? "--json"
 			    : flag[TS_FLAG_VERBOSE] ? "--verbose"
@@ -151,6 +229,10 @@ static int check_options(const bool *flag, const char *file)
 		ts_message_hint("--json has every counter as it is");
 		return -EINVAL;
 	}
+	if (is_of_batch && (file || flag[TS_FLAG_PROMETHEUS] || flag[TS_FLAG_VERBOSE])) {
+		ts_message_say("--batch-job goes with --json only");
+		return -EINVAL;
+	}
 	if (file && file[0] == '\0') {
 		ts_message_say("--output needs the name of a file");
 		return -EINVAL;
@@ -162,9 +244,12 @@ int ts_stats_command(const struct ts_arguments *arguments, const struct ts_confi
 {
 	const bool *flag = arguments->flag;
 	const char *file = arguments->value[TS_FLAG_OUTPUT];
+	const char *job = arguments->value[TS_FLAG_BATCH_JOB];
 
-	if (check_options(flag, file) < 0)
+	if (check_options(flag, file, job != NULL) < 0)
 		return TS_EXIT_FAILED;
+	if (job)
+		return print_batch(job, config, flag[TS_FLAG_JSON]);
 	return print_stats(config->group,
 		flag[TS_FLAG_PROMETHEUS] ? TS_REPORT_PROMETHEUS
 		: flag[TS_FLAG_JSON]     ? TS_REPORT_JSON

@@ -27,11 +27,6 @@ def rewrite(cluster, number, **fields):
     assert cluster.nodes.run(number, ["cp", copy, record]).status == 0
 
 
-def process_id(process):
-    """As ts_process_id() has it."""
-    return int(read("/proc/%d/stat" % process).rpartition(") ")[2].split()[19]) << 24 | process
-
-
 @contextlib.contextmanager
 def bystander(command):
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -49,13 +44,13 @@ def test_a_record_of_another_process_ends_nobody():
         wait_for(lambda: read("/proc/%d/comm" % other.pid) == "memcached\n", "memcached is executed")
         boot = read("/proc/sys/kernel/random/boot_id").strip()
         server = one.up(0, "--nodes", one.list)
-        own = process_id(server)
+        own = support.process_id(server)
         cases = {
             "the number is a younger process's": {"process": (own & ~0xffffff) | sleeper.pid},
-            "it is no memcached": {"process": process_id(sleeper.pid)},
-            "it is another memcached": {"process": process_id(other.pid)},
+            "it is no memcached": {"process": support.process_id(sleeper.pid)},
+            "it is another memcached": {"process": support.process_id(other.pid)},
             "it is of another boot": {"process": own, "boot": "x" + boot[1:]},
-            "init": {"process": process_id(1)},
+            "init": {"process": support.process_id(1)},
         }
         for what, fields in cases.items():
             rewrite(one, 0, **{"boot": boot, **fields})
@@ -240,8 +235,10 @@ def test_programs_that_end_badly(one):
 
 
 def test_what_cannot_be_asked_for(one):
+    # Slurm may be installed here; the test itself needs but one program.
+    os.symlink(shutil.which("nsenter"), os.path.join(one.nodes.folder, "nsenter"))
     one.refuse(0, "tsrun: scontrol of Slurm was not found\n", "up", "--nodes", "auto", env={
-        **one.env, "SLURM_JOB_ID": "4711", "SLURM_JOB_NODELIST": "node[1-2]"})
+        **one.env, "SLURM_JOB_ID": "4711", "SLURM_JOB_NODELIST": "node[1-2]", "PATH": one.nodes.folder})
     comma = os.path.join(one.nodes.folder, "a,b")
     one.refuse(0, "tsrun: the directory of a cluster must have no comma in its name: %s/cert.pem\n" % comma,
                "up", "--nodes", one.list, directory=comma)

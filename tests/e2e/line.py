@@ -192,6 +192,38 @@ def with_stderr(group, descriptor, **more):
     return process.wait(timeout=support.TIMEOUT)
 
 
+def test_a_printer_of_elsewhere_prints_nothing_here(group):
+    """The environment may come along from another node, as to a batch job; then this process speaks."""
+    code = "import sys, torch; from PIL import Image; [Image.open(name).load() for name in sys.argv[1:]]"
+    command = [support.PYTHON, "-c", code, *pictures()]
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    elsewhere = os.stat("/dev/null")
+
+    def errors(process, state, stderr=subprocess.PIPE, word="line"):
+        more = {"TSSHIM_SUMMARY": "%s:%d:%d:%d" % (word, process, state.st_dev, state.st_ino)} if process else {}
+        done = subprocess.run(command, env=environment(group, LD_PRELOAD=support.LIBRARY, **more), timeout=300,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    one = re.compile("tsshim: .*%s" % re.escape(TELLS % group.name))
+    assert one.fullmatch(errors(None, None))
+    for word in ("line", "plain"):
+        assert one.fullmatch(errors(gone.pid, elsewhere, word=word)), word
+    # It lives, or it is of this standard error.
+    mine = support.process_id(os.getpid())
+    assert errors(mine, elsewhere) == ""
+    with tempfile.TemporaryFile("w+") as file:
+        errors(gone.pid, os.fstat(file.fileno()), file)
+        file.seek(0)
+        assert file.read() == ""
+    # Such a word is nobody's setting.
+    for word in ("line", "plain"):
+        told = run([TSRUN, "config"], environment(group, TSSHIM_SUMMARY="%s:%d:1:1" % (word, mine)))
+        assert (told.status, told.errors) == (0, "") and not re.search("summary.*environment", told.output), told.output
+
+
 def test_a_stderr_that_takes_nothing(group):
     with open("/dev/full", "w") as full:
         assert with_stderr(group, full) == 0

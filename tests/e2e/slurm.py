@@ -2,6 +2,7 @@
 """The task prolog of scripts/slurm: which tasks share with which, and what it says to Slurm."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -37,6 +38,42 @@ def test_two_jobs_of_a_user_share(node):
     for job in jobs:
         support.same_pictures(reference, support.finish(job), "a job under Slurm")
     assert node.statistics(ALICE)["shared"] > 0, node.statistics(ALICE)
+
+
+# A job that trains, as far as its end is concerned.
+TRAINS = "import sys, torch; from PIL import Image; [Image.open(name).load() for name in sys.argv[1:]]"
+
+
+def test_a_job_says_at_its_end_what_it_took(node):
+    """In the job's output, whatever submitted it."""
+    pictures = node.hand_over(support.pictures("s_4"))
+    more = {"TSSHIM_KEEP": "1h", "TSSHIM_RING": "64M", "TSSHIM_VERIFY": "0"}
+
+    def says(job=None, **others):
+        outcome = support.finish(node.start(job or Job(), [support.PYTHON, "-c", TRAINS, *pictures], **more, **others))
+        assert (outcome.status, outcome.output) == (0, ""), outcome.errors
+        return outcome.errors
+
+    first = says()
+    assert re.fullmatch("tsshim: nothing shared: .*; `tsrun stats --group slurm` tells more\n", first), first
+    told = r"tsshim: %d of %d images taken from the kept ring.*; `tsrun stats --group slurm` tells more\n" % (
+        (len(pictures),) * 2)
+    assert re.fullmatch(told, says())
+    assert says(TSSHIM_QUIET="1") == says(TSSHIM_SLURM="off") == ""
+    # From a program of a job, or below tsrun on this node or another one; a task of srun's in a batch script.
+    state = os.stat("/dev/null")
+    for word in ("plain", "line"):
+        for process in (support.process_id(os.getpid()), 7):
+            outer = "%s:%d:%d:%d" % (word, process, state.st_dev, state.st_ino)
+            assert re.fullmatch(told, says(TSSHIM_SUMMARY=outer)), outer
+    assert node.task(Job(), TSSHIM_SUMMARY="1").environment["TSSHIM_SUMMARY"] == "1", "the user's own"
+    # What the batch job took, at the end of its script.
+    job = Job()
+    for _ in range(2):
+        says(job)
+    done = subprocess.run([node.tsrun, "stats", "--batch-job", str(job.number)], env=more, text=True,
+                          stdout=subprocess.PIPE, timeout=60, **become(ALICE))
+    assert "%d of %d images taken from the kept ring" % ((2 * len(pictures),) * 2) in done.stdout, done.stdout
 
 
 def test_jobs_of_different_users_do_not(node):

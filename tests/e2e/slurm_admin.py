@@ -5,7 +5,11 @@ users (TSSHIM_SLURM=explain) and administrators (syslog), and where they do not.
 """
 
 import contextlib
+import fcntl
+import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import stat
@@ -338,11 +342,13 @@ class Home:
     def task(self, job, **more):
         return self.node.task(job, mounted(self.mounts, ALICE), **more).environment
 
-    def explained(self, job, **more):
-        """What TSSHIM_SLURM=explain prints of servers, behind the group."""
-        [line] = self.node.task(job, mounted(self.mounts, ALICE), TSSHIM_SLURM="explain", **more).printed
+    def explained(self, job, prefix=None, **more):
+        """What TSSHIM_SLURM=explain prints of servers, behind the group, and what in further lines."""
+        line, *others = self.node.task(
+            job, prefix or mounted(self.mounts, ALICE), TSSHIM_SLURM="explain", **more).printed
         assert line.startswith("tsshim: on, group slurm"), line
-        return line[len("tsshim: on, group slurm"):]
+        scenes.note("\n".join(others))
+        return [line[len("tsshim: on, group slurm"):], *others]
 
 
 def test_servers_of_a_job_come_and_go(node):
@@ -391,21 +397,71 @@ def test_a_task_is_told_of_servers_and_why_there_are_none(node):
     """What stands where nodes = auto has started servers, and where it has not."""
     home, job = Home(node), Job()
     place = home.place(job)
-    assert home.explained(job, **SEVERAL) == "", "nodes = off"
+    assert home.explained(job) == [""], "nodes = off, and perhaps one node"
+    assert home.explained(job, **SEVERAL) == [", no servers: the administrator has not set nodes"]
     home.settings()
-    assert home.explained(job) == ", no servers: Slurm does not say which nodes the job has"
+    assert home.explained(job) == [", no servers: Slurm does not say which nodes the job has"]
     for variable in ("SLURM_JOB_NODELIST", "SLURM_NODELIST"):
-        assert home.explained(job, **{variable: "here"}) == ", no servers: the job is on one node"
-        told = home.explained(job, **{variable: "here,[there]"})
-        assert told.startswith(", no servers: the prolog has not started them here"), told
+        assert home.explained(job, **{variable: "here"}) == [", no servers: the job is on one node"]
+        several = {variable: "here,[there]"}
+        [told] = home.explained(job, **several)
+        assert told.startswith(", no servers: the prolog has not run on this node, or the home is another"), told
         # Slurm 22.05 gives the prolog the second one only.
         home.administer("prolog", job, variable)
-        assert home.explained(job, **{variable: "here,[there]"}) == ", servers of " + place
-        assert home.explained(job, TSSHIM_CLUSTER="/own") == ", servers of TSSHIM_CLUSTER"
+        told, servers = home.explained(job, **several)
+        # None of them is an address of this machine that others could reach.
+        assert told == ", servers of " + place and servers.startswith("tsshim: the servers: warn, "), (told, servers)
+        told = home.explained(job, TSSHIM_CLUSTER="/own", TSSHIM_STAGE="auto")
+        assert told == [", servers of TSSHIM_CLUSTER", "tsshim: the servers: fail, /own: No such file or directory"], told
         home.administer("epilog", job, variable)
         assert not os.path.exists(place)
     [line] = node.task(Job(BOB), mounted(home.mounts, BOB), TSSHIM_SLURM="explain", **SEVERAL).printed
     assert "no servers: the home directory is unknown" in line, line
+    os.rename(home.path, home.path + "-gone")
+    assert home.explained(job, **SEVERAL) == [", no servers: the home directory is not on this node"]
+
+
+def test_a_task_is_told_of_the_servers_that_doctor_sees(node):
+    home, job = Home(node), Job()
+    home.list(job)
+    home.administer("prolog", job)
+    name = "127.0.0.1:%d" % (20000 + job.number)
+    stage = {"TSSHIM_STAGE": "auto", **SEVERAL}
+    told = home.explained(job, **stage)
+    assert told == [
+        ", servers of " + home.place(job),
+        "tsshim: the servers: ok, %s: %s, this node's, and 0 others of 0 are up" % (home.place(job), name)], told
+    assert "TSSHIM_STAGE is off" in home.explained(job, **SEVERAL)[1]
+    [server] = home.servers()
+    os.kill(int(server), signal.SIGKILL)
+    support.wait_until(lambda: not home.servers(), "the end of the server")
+    assert "tsshim: the servers: warn, %s, this node's: " % name in home.explained(job, **stage)[1]
+    # A build without programs for other nodes.
+    os.unlink(os.path.join(os.path.dirname(node.library), "tsshim-peer"))
+    assert "tsshim-peer: No such file" in home.explained(job, **stage)[1]
+    with node.hanging(node.tsrun) as mount:  # twice: as each version of Slurm runs it
+        told = home.explained(job, mounted("%s && %s" % (home.mounts, mount), ALICE), **stage)
+    assert told == [", servers of " + home.place(job), "tsshim: the servers: no answer of tsrun doctor in time"]
+
+
+def test_a_task_is_told_why_the_prolog_could_not_start_a_server(node):
+    home, logs, job = Home(node), Logs(node), Job()
+    support.write(home.scontrol, "#!/bin/sh\nexit 1\n", 0o755)
+    nodes = "nodes = auto\nscontrol = %s\n" % home.scontrol
+    why = "scontrol show hostnames: Protocol error"
+    begin = "cannot start the server of user %d, job %d: " % (ALICE, job.number)
+    assert logs.of("prolog", job, nodes, home.mounts, **SEVERAL) == [begin + why]
+    assert home.explained(job, **SEVERAL) == [", no servers: " + why]
+    # The other node had more luck: its list is there.
+    assert home.explained(job, **SEVERAL, SLURMD_NODENAME="other") == [
+        ", no servers: the prolog has not run on this node"]
+    assert logs.of("prolog", job, nodes, home.mounts) == [begin + "Slurm does not say which nodes the job has"]
+    os.chown(home.path, 0, 0)
+    assert logs.of("prolog", Job(), nodes, home.mounts, **SEVERAL)[0].endswith(
+        ": the home directory is not here, or takes nothing")
+    os.chown(home.path, ALICE, ALICE)
+    logs.of("epilog", job, nodes, home.mounts, **SEVERAL)
+    assert not os.path.exists(home.place(job))
 
 
 def test_no_servers_for_one_node_or_without_a_home(node):
@@ -461,17 +517,20 @@ def test_why_a_task_is_left_alone(node):
     assert explained(node, SLURM_CONTAINER="/image") == "tsshim: off, the task runs in a container"
     assert explained(node, "containers = share\n", SLURM_CONTAINER="/image") == on
     # The administrator is told to the user beside it, for nothing of the file holds.
-    for settings, mode in (("enable = maybe\n", 0o644), ("enable = on\n", 0o666)):
+    for settings, mode, fault in (("# ours\nenable = maybe\n", 0o644, "line 2 is none of ours"),
+                                  ("enable = on\n", 0o666, "wrong owner or mode")):
         node.write_settings(settings, mode)
         assert node.task(Job(), TSSHIM_SLURM="explain").printed == [
-            "tsshim: the settings are not used: wrong owner, mode or line",
+            "tsshim: the settings are not used: " + fault,
             "tsshim: off, the administrator says so"], settings
 
 
 def test_what_the_prolog_logs(node):
     logs = Logs(node)
     assert logs.of("prolog", settings="enable = maybe\n") == [
-        "the settings of the Slurm scripts are not used: wrong owner, mode or line"]
+        "the settings of the Slurm scripts are not used: line 1 is none of ours"]
+    assert logs.of("prolog", settings="\nstage = off\nnodes\n") == [
+        "the settings of the Slurm scripts are not used: line 3 is none of ours"]
     stage = os.path.join(node.root, "stage")
     wanted = "stage = %s\n" % stage
     assert logs.of("prolog", settings=wanted) == ["cannot make a directory for user %d in %s" % (ALICE, stage)]
@@ -479,15 +538,17 @@ def test_what_the_prolog_logs(node):
     assert logs.of("prolog", settings=wanted) == []
     job = Job(BOB)  # without a home
     assert logs.of("prolog", job, "nodes = auto\n", **SEVERAL) == [
-        "cannot start the server of user %d, job %d" % (BOB, job.number)]
+        "cannot start the server of user %d, job %d: the home directory is unknown, or its path has characters that "
+        "are not taken" % (BOB, job.number)]
     assert logs.of("prolog", job, "nodes = auto\n", SLURM_JOB_NODELIST="here") == []
 
 
 def test_what_the_epilog_logs(node):
     logs = Logs(node)
-    assert logs.of("epilog") == []
+    told = logs.of("epilog")
+    assert told == [], told
     assert logs.of("epilog", settings="enable = maybe\n") == [
-        "the settings of the Slurm scripts are not used: wrong owner, mode or line"]
+        "the settings of the Slurm scripts are not used: line 1 is none of ours"]
     # Something that is not the user's, where copies of files were.
     stage = os.path.join(node.root, "stage")
     os.makedirs(os.path.join(stage, str(ALICE), "of-root", "file"))
@@ -509,3 +570,182 @@ def test_a_server_that_cannot_be_ended_is_logged(node):
     os.unlink(node.tsrun)
     assert "cannot end the server of user %d, job %d" % (ALICE, job.number) in logs.of(
         "epilog", job, "nodes = auto\n", home.mounts, **SEVERAL)
+
+
+# ---- by hand ----
+
+def test_a_script_that_is_run_by_hand_says_whose_it_is(node):
+    logs = Logs(node)
+    job = Job()
+    job.ids = {}
+    for script, name in (("prolog", "Prolog"), ("epilog", "Epilog")):
+        assert logs.of(script, job) == ["this is Slurm's %s: SLURM_JOB_UID is no number" % name]
+        # On the terminal, too: stand-ins have none.
+        shell = "%s && %s" % (logs.mount, shlex.join(node.command(script)))
+        done = subprocess.run(mounted("true") + ["/usr/bin/script", "-qec", shell, "/dev/null"], env={}, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60)
+        assert (done.returncode, done.stdout) == (
+            0, "tsshim: this is Slurm's %s: SLURM_JOB_UID is no number\n" % name), done
+
+
+# ---- the history of a site ----
+
+class History:
+    """The file of `history = FILE`, and jobs that have something to put into it."""
+
+    def __init__(self, node):
+        self.node, self.place = node, os.path.join(node.root, "history")
+        self.path = os.path.join(self.place, "jobs.jsonl")
+        os.mkdir(self.place, 0o755)
+        self.settings = "history = %s\n" % self.path
+
+    def work(self, job, programs=1):
+        for _ in range(programs):
+            Sharer(self.node, job).end()
+        return job
+
+    def end(self, job, prefix=(), **more):
+        self.node.write_settings(self.settings)
+        self.node.administer("epilog", job, prefix, **more)
+
+    def lines(self):
+        return [json.loads(line) for line in support.read(self.path).splitlines()] if os.path.exists(self.path) else []
+
+
+def test_the_epilog_notes_what_a_job_took(node):
+    history, first, second = History(node), Job(), Job()
+    history.work(first, 2)
+    history.work(second)
+    with idle(ALICE, second.own):
+        history.end(first, SLURM_JOB_USER="alice", SLURMD_NODENAME="n1")
+    [line] = history.lines()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", line.pop("time"))
+    nothing = {"made": 0, "taken": 0}
+    assert line == {
+        "node": "n1", "job": first.number, "uid": ALICE, "user": "alice", "programs": 2,
+        "images": {"made": 6, "taken": 18, "given": 0}, "samples": {**nothing, "given": 0},
+        "files": nothing, "copies": nothing, "saved_seconds": 3}, line
+    state = os.stat(history.path)
+    assert (state.st_uid, stat.S_IMODE(state.st_mode)) == (0, 0o600)
+    # The mode is the administrator's to choose, and the name may be none that stands in a line.
+    os.chmod(history.path, 0o644)
+    history.end(second, SLURM_JOB_USER='a"b', SLURMD_NODENAME="n/1")
+    line = history.lines()[1]
+    assert (line["user"], line["node"], line["job"], line["programs"]) == (None, os.uname().nodename, second.number, 1)
+    assert stat.S_IMODE(os.stat(history.path).st_mode) == 0o644
+    # The counters are gone with the last job; and a job that met nothing is none of a history.
+    history.end(second)
+    history.end(Job())
+    assert len(history.lines()) == 2, history.lines()
+    history.settings = "history = off\n"
+    history.end(history.work(Job()))
+    assert len(history.lines()) == 2
+
+
+def test_a_program_under_slurm_is_of_its_job(node):
+    """The counters of a real program: what the history has is what `tsrun stats` has."""
+    history, jobs = History(node), [Job(), Job()]
+    for job in jobs:
+        process = node.start(job, node.decoder(2), TSSHIM_KEEP="1h", TSSHIM_RING="64M", TSSHIM_VERIFY="0")
+        assert support.finish(process).status == 0
+    numbers = node.statistics(ALICE)
+    assert numbers["produced"] > 0 and numbers["shared"] > 0, numbers
+    with idle(ALICE, jobs[1].own):
+        history.end(jobs[0])
+    history.end(jobs[1])
+    lines = history.lines()
+    assert [line["job"] for line in lines] == [job.number for job in jobs]
+    for word, name in (("made", "produced"), ("taken", "shared")):
+        assert sum(line["images"][word] for line in lines) == numbers[name], (lines, numbers)
+
+
+def test_lines_of_epilogs_at_once_are_whole(node):
+    history, jobs = History(node), [Job() for _ in range(8)]
+    for job in jobs:
+        history.work(job)
+    node.write_settings(history.settings)
+    with idle(ALICE, Job().own):
+        started = [subprocess.Popen(node.command("epilog"), env=job.ids, start_new_session=True) for job in jobs]
+        assert [process.wait(timeout=60) for process in started] == [0] * len(jobs)
+    assert sorted(line["job"] for line in history.lines()) == [job.number for job in jobs]
+
+
+def test_a_history_that_cannot_be_written_is_logged(node):
+    history, logs = History(node), Logs(node)
+
+    def says(mounts="true"):
+        job = history.work(Job())
+        told = logs.of("epilog", job, history.settings, mounts)
+        # The rest of its work is others' test, and has limits of time.
+        assert "cannot note what job %d took in %s" % (job.number, history.path) in told, told
+
+    # A full disk takes no part of a line.
+    old, start, kept = '{"job":1}\n' * 400, os.path.join(node.root, "old"), os.path.join(node.root, "kept")
+    support.write(start, old)  # all but 96 bytes of a page
+
+    def disk(size):
+        return "mount -t tmpfs -o size=%s,mode=755 none %s && cp %s %s && chmod 600 %s" % (
+            size, history.place, start, history.path, history.path)
+
+    says(disk("4k"))
+    for size in ("4k", "64k"):
+        job = history.work(Job())
+        prefix = mounted("%s && %s" % (logs.mount, disk(size)))
+        prefix[-2] = prefix[-2].replace('exec "$@"', '"$@"; cp %s %s' % (history.path, kept))
+        history.end(job, prefix)
+        text = support.read(kept)
+        assert text[:len(old)] == old and ('"job":%d,' % job.number in text[len(old):]) == (size == "64k"), text
+        assert (text == old) == (size == "4k"), text
+    # Nobody else may change it, nor put another in its place.
+    for harm, undo in ((lambda: os.chmod(history.place, 0o777), lambda: os.chmod(history.place, 0o755)),
+                       (lambda: os.chown(history.place, BOB, 0), lambda: os.chown(history.place, 0, 0)),
+                       (lambda: os.symlink("/etc/passwd", history.path), lambda: os.unlink(history.path)),
+                       (lambda: os.mkfifo(history.path), lambda: os.unlink(history.path)),
+                       (lambda: os.mkdir(history.path), lambda: os.rmdir(history.path)),
+                       (lambda: support.write(history.path, "", 0o666), lambda: os.unlink(history.path)),
+                       (lambda: os.rename(history.place, history.place + "-"), lambda: os.rename(history.place + "-", history.place))):
+        harm()
+        says()
+        undo()
+        assert history.lines() == []
+    # What runs as the user can say anything.
+    evil = os.path.join(node.root, "evil")
+    good = ('{"programs":1,"images":{"made":3,"taken":9,"given":0},"samples":{"made":0,"taken":0,"given":0},'
+            '"files":{"made":0,"taken":0},"copies":{"made":0,"taken":0},"saved_seconds":1.500000000}')
+    for text in ("", good[:-1], good + "\n" + good, good.replace("3", '3,"uid":0'), good.replace("3", "-3"),
+                 good.replace("3", "9" * 30), good.replace("files", "user"), good + " " * 5000):
+        support.write(evil, "#!/bin/sh\ncat <<'END'\n%s\nEND\n" % text, 0o755)
+        says("mount --bind %s %s" % (evil, node.tsrun))
+        assert history.lines() == [], text
+    support.write(evil, "#!/bin/sh\n[ $1 != stats ] || yes\n", 0o755)
+    says("mount --bind %s %s" % (evil, node.tsrun))
+    history.end(history.work(Job()))
+    assert len(history.lines()) == 1
+
+
+def test_a_lock_that_nobody_gives_back_keeps_no_job(node):
+    history, logs = History(node), Logs(node)
+    with open(history.path, "w") as file:
+        os.chmod(history.path, 0o600)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        job = history.work(Job())
+        told = logs.of("epilog", job, history.settings)
+        assert "cannot note what job %d took in %s" % (job.number, history.path) in told, told
+        assert node.shared(ALICE) == [], "the rest was done"
+
+
+def test_the_sum_of_a_month(node):
+    """The command that docs/cluster.md gives to administrators."""
+    page = support.read(os.path.join(os.path.dirname(os.path.dirname(support.HERE)), "docs", "cluster.md"))
+    command, = re.findall(r"^\$ (jq .*?')\s+(/\S+)$", page, re.MULTILINE | re.DOTALL)
+    history = History(node)
+    history.end(history.work(Job(), 2), SLURM_JOB_USER="alice")
+    history.end(history.work(Job()), SLURM_JOB_USER="alice")
+    month = history.lines()[0]["time"][:7]
+    with open(history.path, "a") as file:
+        file.write('{"time":"1999-12-31T23:59:59Z","user":"alice","programs":1}\n{"time":"20')  # of a crash
+    done = subprocess.run(["sh", "-c", re.sub(r"20\d\d-\d\d", month, command[0]) + " " + history.path], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"user": "alice", "jobs": 2, "samples": 0, "images": 27, "cpu_hours": 4.5 / 3600}], done.stdout

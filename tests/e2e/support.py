@@ -356,6 +356,11 @@ def facts(output):
     return [line for line in output.splitlines() if not line.startswith("~")]
 
 
+def process_id(process):
+    """As ts_process_id() has it."""
+    return int(read("/proc/%d/stat" % process).rpartition(") ")[2].split()[19]) << 24 | process
+
+
 def start(command, env, **more):
     """Start a program whose output will be collected by finish()."""
     return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, text=True,

@@ -222,10 +222,37 @@ def test_every_reason_has_its_words(group):
     assert [re.split(r" {2,}", line.strip()) for line in lines] == expected
 
 
+def test_what_a_batch_job_took(group):
+    """Added up over its programs, also those that are gone, in all groups."""
+    job, server = "%d0" % os.getpid(), "%d1.server" % os.getpid()
+    Member(group, prefix=["env", "SLURM_JOB_ID=" + job]).end()
+    Member(group, "other", prefix=["env", "SLURM_JOB_ID=" + job]).work()
+    Member(group, prefix=["env", "PBS_JOBID=" + server])
+    Member(group, prefix=["env", "-u", "SLURM_JOB_ID"])
+
+    def took(name):
+        return expect(tsrun("stats", "--batch-job", name, "--json"), 0)
+
+    def told(programs, made, taken, seconds):
+        return ('{"programs":%d,"images":{"made":%d,"taken":%d,"given":0},"samples":{"made":0,"taken":0,"given":0},'
+                '"files":{"made":0,"taken":0},"copies":{"made":0,"taken":0},"saved_seconds":%s00000000}\n' % (
+                    programs, made, taken, seconds))
+
+    assert took(job) == told(2, 9, 27, "4.5")
+    assert took(server) == told(1, 3, 9, "1.5")
+    assert took("") == took(job + "0") == told(0, 0, 0, "0.0")
+    assert expect(tsrun("stats", "--batch-job", job), 0).startswith(
+        "tsshim: 27 of 36 images taken from other jobs, 4.50 s of CPU saved")
+    assert expect(tsrun("stats", "--batch-job", "x"), 0) == "tsshim: batch job x has counted nothing on this node\n"
+
+
 def test_options_that_make_no_sense():
     for words, says in ((["--json", "--prometheus"], "tsrun: "), (["-o", ""], "tsrun: "), (["-o"], "tsrun: "),
                         (["-v", "--json"], "--verbose and --json exclude"),
                         (["-v", "--prometheus"], "--verbose and --prometheus exclude"),
+                        (["--batch-job", "7", "-v"], "--batch-job goes with --json only"),
+                        (["--batch-job", "7", "--prometheus"], "--batch-job goes with --json only"),
+                        (["--batch-job", "7", "-o", "file"], "--batch-job goes with --json only"),
                         (["--reset"], "unknown option '--reset'"), (["--verbos"], "did you mean '--verbose'?"),
                         (["--json=1"], "option '--json' takes no value"), (["-vv"], "unknown option '-vv'")):
         result = tsrun("stats", *words)

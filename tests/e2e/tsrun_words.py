@@ -33,8 +33,8 @@ def test_shared_memory_that_is_not_there(directory):
     found = doctor(prefix=prefix, status=1)
     assert "mount -t tmpfs" in says(found["shm_type"], "fail", "/dev/shm cannot be opened: No such file")
     says(found["leftovers"], "n/a", "the shared memory cannot be listed: No such file")
-    for word in ("gc", "explain"):
-        expect(tsrun(word, prefix=prefix), 125, "tsrun: cannot list the shared memory: No such file or directory")
+    for words in (["gc"], ["explain"], ["stats", "--batch-job", "7"]):
+        expect(tsrun(*words, prefix=prefix), 125, "tsrun: cannot list the shared memory: No such file or directory")
     says(doctor()["shm_type"], "ok")
 
 

@@ -19,7 +19,8 @@ SOURCES = ("shim", "leader", "hooks", "tests", "bench", "scripts")
 # Files of users and of other programs, which the documents speak of.
 ELSEWHERE = set("""
     train.py train.sh sweep.sh sweep.py work.py dataloader.py task.c cuda.h src/slurmd/slurmstepd/task.c
-    internal/pkg/util/env/clean.go docs/reference/run.md scripts/imagenet/main.py scripts/timm/train.py
+    internal/pkg/util/env/clean.go docs/reference/run.md tsshim_launch.py src/resmom/prolog.c
+    test/tests/functional/pbs_hook_set_jobenv.py src/modules/python/pbs/v1/_base_types.py scripts/imagenet/main.py scripts/timm/train.py
 """.split())
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")

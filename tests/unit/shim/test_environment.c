@@ -48,6 +48,24 @@ Test(environment, an_empty_environment_gives_defaults)
 	cr_expect(memcmp(&config, &standard, sizeof(config)) == 0);
 }
 
+Test(environment, the_batch_job_is_known_by_its_name)
+{
+	const char *slurm[] = {"JOB_ID=1", "PBS_JOBID=1.server", "SLURM_JOB_ID=4711", NULL};
+	const char *pbs[] = {"JOB_ID=1", "PBS_JOBID=4711.server", "SLURM_JOB_IDS=1", NULL};
+	const char *grid[] = {"A=1", "JOB_ID=4711", NULL};
+	const char *none[] = {"SLURM_JOB_ID=", "SLURM_JOB_ID", "MY_JOB_ID=4711", NULL};
+
+	load(slurm, NULL);
+	cr_expect(eq(u64, config.batch, ts_config_batch("4711")));
+	load(pbs, NULL);
+	cr_expect(eq(u64, config.batch, ts_config_batch("4711.server")));
+	cr_expect(ne(u64, ts_config_batch("4711"), ts_config_batch("4711.server")));
+	load(grid, NULL);
+	cr_expect(eq(u64, config.batch, ts_config_batch("4711")));
+	load(none, NULL);
+	cr_expect(eq(u64, config.batch, 0));
+}
+
 Test(environment, only_our_names_are_looked_at)
 {
 	const char *env[] = {"TSSHIM_GROUP=mine", "GROUP=other", "TSSHIM_RING",

@@ -639,6 +639,31 @@ Test(launch, a_new_job_in_an_old_row_is_of_no_tsrun)
 	cr_expect(eq(u64, ts_ledger_launch_row(book, (uint32_t)mine)->launch_xor_id, 0));
 }
 
+Test(launch, a_row_is_of_its_own_batch_job_only)
+{
+	job(0, 7, 7, 1);
+	job(1, 8, 7, 1);
+	ts_ledger_set_batch(book, 0, 4711);
+	cr_expect(ts_ledger_is_of_batch(book, 0, 4711));
+	cr_expect(not(ts_ledger_is_of_batch(book, 0, 4712)));
+	cr_expect(not(ts_ledger_is_of_batch(book, 1, 4711)));
+	/* The process that has the row now is another one. */
+	ts_write_relaxed(&ts_ledger_job(book, 0)->id, 9);
+	cr_expect(not(ts_ledger_is_of_batch(book, 0, 4711)));
+	ts_ledger_set_batch(book, 0, 4711);
+	ts_ledger_set_batch(book, TS_JOB_MAX, 4711);
+	cr_expect(ts_ledger_is_of_batch(book, 0, 4711));
+	ts_ledger_set_batch(book, 0, 0);
+	cr_expect(not(ts_ledger_is_of_batch(book, 0, 4711)));
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
+		job(i, 1 + i, 7, 1); /* of pids that have another start time */
+		ts_ledger_set_batch(book, i, 4711);
+	}
+	int mine = ts_ledger_find_job(book, ts_identity_self());
+	cr_assert(ge(int, mine, 0));
+	cr_expect(not(ts_ledger_is_of_batch(book, (uint32_t)mine, 4711)));
+}
+
 Test(launch, a_living_job_with_the_same_data_is_a_twin)
 {
 	job(0, 7, 7, 0);

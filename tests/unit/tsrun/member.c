@@ -64,6 +64,7 @@ int main(int argc, char **argv)
 	if (dataset < 0 || job < 0)
 		return 1;
 	ts_ledger_note(ledger, (uint32_t)job, (uint32_t)dataset);
+	ts_ledger_set_batch(ledger, (uint32_t)job, ts_config()->batch);
 	count(&ts_ledger_dataset(ledger, (uint32_t)dataset)->kinds[TS_KIND_PIXELS]);
 	count(&ts_ledger_job(ledger, (uint32_t)job)->kinds[TS_KIND_PIXELS]);
 	(void)ts_add_relaxed(&ledger->passed[TS_REASON_JPEG_SMALL], 5);
