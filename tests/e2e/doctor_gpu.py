@@ -13,9 +13,9 @@ import sys
 import pytest
 
 import support
-from copies import LARGE, WAYS
+from copies import LARGE, OTHERS, WAYS
 from copies_common import DRIVER, Gpu
-from support import LIBRARY, TEST_LIBRARY, TSRUN, Group, equal, finish, run, start, wait_until
+from support import LIBRARY, TEST_LIBRARY, TSRUN, Group, finish, run, start, wait_until
 from tsrun_common import mounted
 
 SOURCE = os.path.dirname(os.path.dirname(support.HERE))
@@ -199,25 +199,30 @@ def test_no_gpu_and_no_place(directory):
 # ---- what counts of it for jobs -----------------------------------------------------------------
 
 
-def passed(directory, library=TEST_LIBRARY, prefix=(), **machine):
-    """(copies that could be shared, those without a verdict) of a job under the default of --copies."""
+# Of the copies of `ways`: those that can be shared, and those that are left alone without a verdict: with them one back and one to
+# nowhere.
+SHARED, UNPROVEN = (LARGE, 0), (0, LARGE + OTHERS)
+
+
+def counted(directory, library=TEST_LIBRARY, prefix=(), **machine):
+    """(copies that could be shared, those without a verdict) of a job under the default of --copies; None: nothing was counted."""
     env = settings(directory, **machine)
     command = [WAYS, "dlsym"]
     wanted = run(command, support.plain_environment(**env))
     assert wanted.status == 0 and "differs" not in wanted.output, wanted.output
     with Group(library=library) as group:
-        equal(wanted, run([*prefix, *command], group.environment(**env)), machine)
-        if not group.leftovers("ledger"):
-            return None
-        said = group.statistics()
-        rows = [one.get("kinds", one)["device"] for one in said["datasets"]]
-        return sum(one["produced"] + one["shared"] for one in rows), said["passed"]["copy_unproven"]
+        found = run([*prefix, *command], group.environment(**env, TSSHIM_SUMMARY="1"))
+        assert (found.status, found.output) == (wanted.status, wanted.output), (found.output, found.errors)
+        numbers = [int(re.search(words, found.errors + text).group(1)) for words, text in (
+            (r"copies to a GPU: (\d+) worked out here", "copies to a GPU: 0 worked out here"),
+            (r"(\d+) times: a copy to a GPU for which", "0 times: a copy to a GPU for which"))]
+        return tuple(numbers) if found.errors else None
 
 
 def test_jobs_share_what_was_proven(directory):
     """With the verdict of the check itself, and no other setting."""
     assert checked(directory, **PAYS)[0] == 0
-    assert passed(directory) == (LARGE, 0)
+    assert counted(directory) == SHARED
     more = {name: value for name, value in settings(directory).items() if name != "LD_LIBRARY_PATH"}
     with Gpu(TSSHIM_COPIES="auto", **more) as gpu:
         gpu.run_until(lambda counters: counters.get("d2d_copies", 0) > 40, 2)
@@ -226,14 +231,14 @@ def test_jobs_share_what_was_proven(directory):
 
 
 def test_nothing_happens_without_a_verdict(directory):
-    assert passed(directory) is None
-    assert passed(directory, HOME="relative", XDG_STATE_HOME="") is None
+    assert counted(directory) is None
+    assert counted(directory, HOME="relative", XDG_STATE_HOME="") is None
 
 
 def test_a_verdict_of_software_counts_in_tests_only(directory):
     verdict(directory, *row())
-    assert passed(directory) == (LARGE, 0)
-    assert passed(directory, library=LIBRARY) == (0, LARGE)
+    assert counted(directory) == SHARED
+    assert counted(directory, library=LIBRARY) == UNPROVEN
 
 
 OTHERS = {
@@ -262,21 +267,22 @@ def moved(path):
     return path
 
 
-@pytest.mark.parametrize("what", OTHERS)
-def test_what_is_no_verdict_counts_for_nothing(what, directory):
-    OTHERS[what](directory)
-    assert passed(directory) == (0, LARGE)
-    said = run([TSRUN, "doctor"], support.plain_environment(**settings(directory))).output
-    line = next(line for line in said.splitlines() if line[5:7] == "20")
+def test_what_is_no_verdict_counts_for_nothing(directory):
     harmless = ("says no", "of another gpu", "of another cuda", "of no gpu")  # so it is, with a driver made of software
-    assert line.startswith("n/a " if what in harmless else "warn"), line
+    for what, make in OTHERS.items():
+        place = os.path.join(directory, what.replace(" ", "-"))
+        make(place)
+        assert counted(place) == UNPROVEN, what
+        said = run([TSRUN, "doctor"], support.plain_environment(**settings(place))).output
+        line = next(line for line in said.splitlines() if line[5:7] == "20")
+        assert line.startswith("n/a " if what in harmless else "warn"), (what, line)
 
 
 def test_a_verdict_of_another_user(directory):
     if os.geteuid() != 0:
         raise support.Skip("root", "only root can give files away")
     os.chown(verdict(directory, *row()), 65534, 65534)
-    assert passed(directory) == (0, LARGE)
+    assert counted(directory) == UNPROVEN
 
 
 def test_with_a_kernel_module(directory):
@@ -292,9 +298,9 @@ def test_with_a_kernel_module(directory):
     assert done.status == 0 and "(0) (driver 580.65.06, CUDA 13.0" in done.output, (done.output, done.errors)
     assert "ok   20  Software stand-in" in run(doctor_of, env).output
     assert "default, shared with 1 of 1 GPU\n" in run([*prefix, TSRUN, "config"], env).output
-    assert passed(directory, library=LIBRARY, prefix=prefix) == (LARGE, 0)
-    assert passed(directory, library=LIBRARY) == (0, LARGE)
+    assert counted(directory, library=LIBRARY, prefix=prefix) == SHARED
+    assert counted(directory, library=LIBRARY) == UNPROVEN
     newer = mounted(*MODULE[:2], MODULE[2].replace("580.65", "590.10"))
-    assert passed(directory, library=LIBRARY, prefix=newer) == (0, LARGE)
+    assert counted(directory, library=LIBRARY, prefix=newer) == UNPROVEN
     said = run([*newer, TSRUN, "doctor"], env).output
     assert re.search(r"warn 20  .*; that was with another driver than now\n +fix: `tsrun doctor --gpu` again", said), said
