@@ -110,9 +110,6 @@ enum ts_level {
 /* Longest path of a recording or a log: the number of a rank may follow. */
 #define TS_FILE_MAX 4000
 
-/** Room for ts_config_state_path(). */
-#define TS_STATE_PATH (TS_FILE_MAX + 16)
-
 /* Of --ring: as the memory of this machine or job is (leader/object/limits.h). */
 #define TS_RING_AUTO UINT64_MAX
 
@@ -204,14 +201,6 @@ const char *ts_config_nearest(const char *word, const char *const *candidates);
 
 /** The word of @order as an option takes it; NULL where it is none, as of a newer version. */
 const char *ts_order_word(uint64_t order);
-
-/**
- * ${XDG_STATE_HOME:-$HOME/.local/state}/tsshim/NAME@NODE.KIND by the variables of @env: what is
- * kept for this user on this node, as homes are shared by nodes.  Threads: any; allocates
- * nothing. Errors: -ENOTDIR there is no home; -ENAMETOOLONG.
- */
-int ts_config_state_path(
-	const char *name, const char *kind, char *const *env, char ret_path[TS_STATE_PATH]);
 
 /** This process's settings; loaded once by the constructor, constant afterwards. */
 const struct ts_config *ts_config(void);

@@ -16,12 +16,12 @@
 #ifndef TS_SHIM_VERDICT_H
 #define TS_SHIM_VERDICT_H
 
-#include "shim/config.h"
+#include "shim/state.h"
 
 /** Room for a file with a NUL behind it; a larger one is none of ours. */
 #define TS_VERDICT_BYTES 8192u
 
-/** What the file is called (ts_config_state_path()). */
+/** What the file is called (ts_state_path()). */
 #define TS_VERDICT_NAME "gpu"
 #define TS_VERDICT_KIND "verdict"
 

@@ -141,8 +141,7 @@ static bool has_verdicts(void)
 	char *path TS_SCRATCH = ts_scratch();
 
 	_Static_assert(TS_STATE_PATH <= TS_SCRATCH_BYTES, "a path fits into a block");
-	if (!path ||
-		ts_config_state_path(TS_VERDICT_NAME, TS_VERDICT_KIND, environ, path) < 0 ||
+	if (!path || ts_state_path(TS_VERDICT_NAME, TS_VERDICT_KIND, environ, path) < 0 ||
 		strlen(path) >= sizeof(verdicts) || ts_sys_lstat(path, &st) < 0)
 		return false;
 	memcpy(verdicts, path, strlen(path) + 1);

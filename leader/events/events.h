@@ -26,6 +26,7 @@
 #define TS_LEADER_EVENTS_EVENTS_H
 
 #include "shim/config.h"
+#include "shim/state.h"
 
 #define TS_EVENTS_FORMAT 2
 

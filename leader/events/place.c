@@ -24,7 +24,7 @@ int ts_events_path(
 	if (config->events == TS_EVENTS_OFF)
 		return -ENOENT;
 	if (config->events == TS_EVENTS_ON)
-		return ts_config_state_path(config->group, "events", env, ret_path);
+		return ts_state_path(config->group, "events", env, ret_path);
 	/* No longer than TS_FILE_MAX: ts_config_set() has seen to it. */
 	ts_format(ret_path, TS_EVENTS_PATH, "%s", config->events_file);
 	return 0;

@@ -38,7 +38,7 @@ bool ts_proof_next(const char *at, struct ts_proof *ret_proof)
 
 int ts_proof_read(char ret_path[TS_STATE_PATH], char ret_text[TS_VERDICT_BYTES])
 {
-	int r = ts_config_state_path(TS_VERDICT_NAME, TS_VERDICT_KIND, environ, ret_path);
+	int r = ts_state_path(TS_VERDICT_NAME, TS_VERDICT_KIND, environ, ret_path);
 
 	r = r < 0 ? -ENOENT : ts_verdict_read(ret_path, ret_text);
 	return r == -ENOTDIR ? -ENOENT : r;
@@ -101,7 +101,7 @@ int ts_doctor_gpu_command(const struct ts_arguments *arguments)
 		ts_message_say("--gpu checks GPUs, and looks at no command");
 		return TS_EXIT_FAILED;
 	}
-	int r = ts_config_state_path(TS_VERDICT_NAME, TS_VERDICT_KIND, environ, path);
+	int r = ts_state_path(TS_VERDICT_NAME, TS_VERDICT_KIND, environ, path);
 	if (r < 0)
 		return fail("HOME", r);
 	r = ts_python_part("gpu", part);
