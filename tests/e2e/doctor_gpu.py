@@ -134,6 +134,13 @@ def test_a_driver_that_is_wrong(name, directory):
     assert " software no\nsay " in support.read(file_of(directory))
 
 
+def test_a_driver_that_waits_for_its_stream(directory):
+    """As a call may that copies from pageable memory; the stream goes on by itself then."""
+    _, (gpu,) = checked(directory, staging=0)
+    assert {"check": "sources", "state": "ok", "text": "pageable memory is read before the call returns, which waits for its "
+            "stream"} in gpu["checks"], gpu["checks"]
+
+
 def test_a_driver_that_hangs(directory):
     """The check ends in time, and so does all that it started."""
     status, (gpu,) = checked(directory, lies=6, TSSHIM_TEST_GPU_SECONDS="12")
@@ -239,6 +246,8 @@ def test_a_verdict_of_software_counts_in_tests_only(directory):
     verdict(directory, *row())
     assert counted(directory) == SHARED
     assert counted(directory, library=LIBRARY) == UNPROVEN
+    for call in ("cuDriverGetVersion", "cuDeviceGetUuid_v2"):
+        assert counted(directory, fail=call + ":0:1") == UNPROVEN, call
 
 
 OTHERS = {

@@ -128,13 +128,13 @@ class Gpu:
 
 
 class Hold:
-    """A stream that does nothing until .let_go(), or for HOLD_SECONDS: work behind it is late for certain."""
+    """A stream that does nothing until .let_go(), or for some seconds: work behind it is late for certain."""
 
     FUNCTION = ctypes.CFUNCTYPE(None, c_void_p)
 
-    def __init__(self, gpu, stream):
+    def __init__(self, gpu, stream, seconds=HOLD_SECONDS):
         self.end = threading.Event()
-        self.function = self.FUNCTION(lambda _: self.end.wait(HOLD_SECONDS))
+        self.function = self.FUNCTION(lambda _: self.end.wait(seconds))
         gpu.driver.cuLaunchHostFunc(stream, ctypes.cast(self.function, c_void_p), None)
 
     def let_go(self):
