@@ -50,7 +50,7 @@ def _together(setup, jobs, way, bandwidth, steps, group, pace=PACE):
     """What @jobs jobs say, and the bytes that they brought; shared, where there is a group."""
     command = [native.program(setup.root, setup.native, "steps"), way, str(BYTES), str(steps),
                str(pace)]
-    options = ("--copies", "auto") if group else ()
+    options = ("--copies", "on") if group else ()
     with Driver(setup, bandwidth) as driver:
         started = [setup.place.start(command, group, driver.environment, options=options)
                    for _ in range(jobs)]

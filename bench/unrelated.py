@@ -56,16 +56,16 @@ def _time_copies(setup):
     raw = []
     for number in range(1 if setup.quick else ROUNDS):
         order = [1, -1][number % 2]
-        one = {"small": {str(kind): once([], kind) for kind in ["auto", None][::order]}}
+        one = {"small": {str(kind): once([], kind) for kind in ["on", None][::order]}}
         for name, words in COPIES.items():
-            one[name] = {kind: once(map(str, words), kind) for kind in ["auto", "off"][::order]}
+            one[name] = {kind: once(map(str, words), kind) for kind in ["on", "off"][::order]}
         raw.append(one)
     driver = "a driver made of software"
     rows = [row("unrelated-copy-small", f"added to a copy to a GPU below 256 KiB, {driver}", 200,
-                [one["small"]["auto"] - one["small"]["None"] for one in raw], unit="ns")]
+                [one["small"]["on"] - one["small"]["None"] for one in raw], unit="ns")]
     rows += [row(f"unrelated-copy-{name.replace(' ', '')}",
                  f"a lone job's copy of {name} with sharing on / off, {driver}", 1.02,
-                 [one[name]["auto"] / one[name]["off"] for one in raw]) for name in COPIES]
+                 [one[name]["on"] / one[name]["off"] for one in raw]) for name in COPIES]
     return raw, rows
 
 

@@ -67,9 +67,12 @@ enum ts_across {
 #undef TS_X
 };
 
-#define TS_COPIES(X)                                                       \
-	X(OFF, "off", "nothing stands between the program and its driver") \
-	X(AUTO, "auto", "copies are shared where that is exact and, as measured, pays")
+#define TS_COPIES(X)                                                                           \
+	X(OFF, "off", "nothing stands between the program and its driver")                     \
+	X(AUTO, "auto",                                                                        \
+		"where `tsrun doctor --gpu` has found for this GPU and driver that bytes are " \
+		"right and that it pays")                                                      \
+	X(ON, "on", "without such a verdict: you vouch for the driver")
 
 enum ts_copies {
 #define TS_X(name, word, text) TS_COPIES_##name,

@@ -223,6 +223,7 @@ struct ts_cu_copy_attributes {
 	X(cuIpcCloseMemHandle, (ts_cu_pointer))                                            \
 	X(cuDeviceGetAttribute, (int *, int, ts_cu_device))                                \
 	X(cuDeviceGetUuid_v2, (struct ts_cu_uuid *, ts_cu_device))                         \
+	X(cuDriverGetVersion, (int *))                                                     \
 	X(cuDevicePrimaryCtxGetState, (ts_cu_device, unsigned *, int *))                   \
 	X(cuDevicePrimaryCtxRetain, (ts_cu_context *, ts_cu_device))                       \
 	X(cuCtxPushCurrent_v2, (ts_cu_context))                                            \

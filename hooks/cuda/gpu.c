@@ -6,10 +6,14 @@
 #include "hooks/cuda/gpu.h"
 
 #include "shim/identity.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
+#include "shim/verdict.h"
 
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
+#include <unistd.h>
 
 /* Giving back waits for copies of other processes that are under way; then we go. */
 #define LEAVE_NS  UINT64_C(500000000)
@@ -125,6 +129,65 @@ static struct ts_gpu *gpu_of(ts_cu_device device)
 	return device >= 0 && (unsigned)device < TS_GPUS ? &ts_gpus[device] : NULL;
 }
 
+/* ---- whether copies may be shared --------------------------------------------------------
+ */
+
+/* Of the verdicts; kept, for the environment may become another. */
+static char verdicts[1024];
+
+static bool has_verdicts(void)
+{
+	struct stat st;
+	char *path TS_SCRATCH = ts_scratch();
+
+	_Static_assert(TS_STATE_PATH <= TS_SCRATCH_BYTES, "a path fits into a block");
+	if (!path || ts_state_path(TS_VERDICT_NAME, TS_VERDICT_KIND, environ, path) < 0 ||
+		strlen(path) >= sizeof(verdicts) || ts_sys_lstat(path, &st) < 0)
+		return false;
+	memcpy(verdicts, path, strlen(path) + 1);
+	return true;
+}
+
+bool ts_gpu_begin(void)
+{
+	return ts_config()->copies == TS_COPIES_ON ||
+	       (ts_config()->copies == TS_COPIES_AUTO && has_verdicts());
+}
+
+static bool look_for_proof(ts_cu_device device)
+{
+	struct ts_cu_uuid uuid;
+	int cuda = 0;
+	char *text TS_SCRATCH = ts_scratch();
+
+	_Static_assert(TS_VERDICT_BYTES <= TS_SCRATCH_BYTES, "a verdict fits into a block");
+	return text && TS_CUDA_DRIVER(cuDeviceGetUuid_v2)(&uuid, device) == TS_CU_SUCCESS &&
+	       TS_CUDA_DRIVER(cuDriverGetVersion)(&cuda) == TS_CU_SUCCESS &&
+	       ts_verdict_read(verdicts, text) == 0 &&
+	       ts_verdict_allows(text, uuid.bytes, cuda);
+}
+
+bool ts_gpu_is_proven(ts_cu_device device)
+{
+	struct ts_gpu *gpu = gpu_of(device);
+
+	if (ts_config()->copies == TS_COPIES_ON)
+		return true;
+	if (!gpu)
+		return false;
+	int proof = ts_load_relaxed(&gpu->program.proof);
+	if (TS_UNLIKELY(proof == TS_PROOF_UNKNOWN)) {
+		proof = look_for_proof(device) ? TS_PROOF_YES : TS_PROOF_NO;
+		ts_write_relaxed(&gpu->program.proof, proof);
+		if (proof == TS_PROOF_NO)
+			ts_places_stop(); /* nobody will pin what the pool offers */
+	}
+	return proof == TS_PROOF_YES;
+}
+
+/* ---- having it looked after --------------------------------------------------------------
+ */
+
 /* A primary context that nobody uses is not made for our sake. */
 static bool has_primary_context(ts_cu_device device)
 {
@@ -140,7 +203,8 @@ void ts_gpu_want(const struct ts_session *session, ts_cu_device device)
 	struct ts_gpu *gpu = gpu_of(device);
 	int unused = TS_GPU_UNUSED;
 	if (!gpu || ts_load_relaxed(&gpu->state) != TS_GPU_UNUSED ||
-		!has_primary_context(device) || !ts_service_start(session))
+		!ts_gpu_is_proven(device) || !has_primary_context(device) ||
+		!ts_service_start(session))
 		return;
 	gpu->device = device; /* the same whoever writes it */
 	if (ts_cas(&gpu->state, &unused, TS_GPU_WANTED))

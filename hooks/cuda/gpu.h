@@ -122,6 +122,9 @@ enum ts_gpu_state {
 /* A trial, which shows whether other GPUs reach the memory, has fewer slots than any ring. */
 #define TS_TRIAL_SLOTS 1u
 
+/* Whether copies to a GPU may be shared, by --copies or a verdict (shim/verdict.h). */
+enum ts_proof { TS_PROOF_UNKNOWN, TS_PROOF_YES, TS_PROOF_NO };
+
 enum ts_path { TS_PATH_UNKNOWN, TS_PATH_GOOD, TS_PATH_BAD };
 
 /* STAYING ──program──> EXITING ──service, nothing of others mapped──> EXITED */
@@ -144,6 +147,7 @@ struct ts_gpu_program {
 	_Atomic int asked_far; /* another job does, maybe to another GPU */
 	_Atomic uint64_t seen; /* generation + 1 of a ring that it was told of, or 0 */
 	_Atomic int kept;      /* memory was asked back and did not come: not again */
+	_Atomic int proof;     /* enum ts_proof */
 	struct ts_sizes sizes; /* of copies that could be shared */
 	struct ts_cost_found found;
 };
@@ -218,6 +222,18 @@ uint32_t ts_gpu_number(ts_cu_device device);
 
 /** Whether a GPU that is ready reaches pageable memory (attribute 88). Threads: any. */
 bool ts_gpu_reaches_host(ts_cu_device device);
+
+/**
+ * From our constructor: whether copies may ever be shared in this process.  With --copies auto
+ * it asks once whether there is a file of verdicts.
+ */
+bool ts_gpu_begin(void);
+
+/**
+ * Whether copies to @device may be shared.  The first time, with --copies auto, the verdict is
+ * read, and the driver asked for its version and the GPU's UUID.  Threads: any.
+ */
+bool ts_gpu_is_proven(ts_cu_device device);
 
 /** Have the service look after @device, if there is a primary context. Threads: any. */
 void ts_gpu_want(const struct ts_session *session, ts_cu_device device);

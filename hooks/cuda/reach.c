@@ -421,8 +421,7 @@ static void dlsym_begin(void)
 void ts_cuda_begin(void)
 {
 	const struct ts_config *config = ts_config();
-	if (config->copies == TS_COPIES_OFF || config->share == TS_SHARE_OFF ||
-		config->ring_bytes == 0)
+	if (config->share == TS_SHARE_OFF || config->ring_bytes == 0 || !ts_gpu_begin())
 		return;
 	ts_service_begin();
 	ts_pinned_begin();

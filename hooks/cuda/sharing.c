@@ -649,7 +649,11 @@ static enum ts_reason objection(
 	if (ts_copy_may_be_captured(copy))
 		return TS_REASON_COPY_STATE;
 	if (DRIVER(cuCtxGetCurrent)(&context) != TS_CU_SUCCESS || !context ||
-		DRIVER(cuCtxGetDevice)(&device) != TS_CU_SUCCESS || !look_at(copy->to, &to))
+		DRIVER(cuCtxGetDevice)(&device) != TS_CU_SUCCESS)
+		return TS_REASON_COPY_STATE;
+	if (!ts_gpu_is_proven(device))
+		return TS_REASON_COPY_UNPROVEN;
+	if (!look_at(copy->to, &to))
 		return TS_REASON_COPY_STATE;
 	if (to.type != TS_CU_MEMORY_DEVICE || to.managed)
 		return TS_REASON_COPY_KIND;

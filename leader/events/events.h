@@ -26,6 +26,7 @@
 #define TS_LEADER_EVENTS_EVENTS_H
 
 #include "shim/config.h"
+#include "shim/state.h"
 
 #define TS_EVENTS_FORMAT 2
 
@@ -36,7 +37,7 @@
 #define TS_EVENTS_BEFORE ".1"
 
 /** Room for the name of a log. */
-#define TS_EVENTS_PATH (TS_FILE_MAX + 16)
+#define TS_EVENTS_PATH TS_STATE_PATH
 
 /** What a recorder calls itself: argv[0] of tsshim-stager (shim/tsrun/log_recorder.h). */
 #define TS_RECORDER_NAME "tsshim-recorder"

@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 /* Each line of a log begins with it, and so does the first one of other formats. */
@@ -19,45 +18,13 @@
 
 /* ---- the name --------------------------------------------------------------------------- */
 
-static const char *variable(char *const *env, const char *name)
-{
-	size_t length = strlen(name);
-
-	for (; env && *env; env++)
-		if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
-			return *env + length + 1;
-	return NULL;
-}
-
-/* By the XDG Base Directory Specification, which wants relative paths to be ignored. */
-static int default_path(const char *group, char *const *env, char ret_path[TS_EVENTS_PATH])
-{
-	const char *directory = variable(env, "XDG_STATE_HOME"), *below = "";
-	struct utsname node;
-
-	if (!directory || directory[0] != '/') {
-		directory = variable(env, "HOME");
-		below = "/.local/state";
-	}
-	if (!directory || directory[0] != '/')
-		return -ENOTDIR;
-	if (uname(&node) < 0)
-		return -EINVAL;
-	for (char *at = node.nodename; *at; at++)
-		if (*at == '/')
-			*at = '_';
-	size_t length = ts_format(ret_path, TS_EVENTS_PATH, "%s%s/tsshim/%s@%s.events",
-		directory, below, group, node.nodename);
-	return length > TS_FILE_MAX ? -ENAMETOOLONG : 0;
-}
-
 int ts_events_path(
 	const struct ts_config *config, char *const *env, char ret_path[TS_EVENTS_PATH])
 {
 	if (config->events == TS_EVENTS_OFF)
 		return -ENOENT;
 	if (config->events == TS_EVENTS_ON)
-		return default_path(config->group, env, ret_path);
+		return ts_state_path(config->group, "events", env, ret_path);
 	/* No longer than TS_FILE_MAX: ts_config_set() has seen to it. */
 	ts_format(ret_path, TS_EVENTS_PATH, "%s", config->events_file);
 	return 0;

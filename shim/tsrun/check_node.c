@@ -9,6 +9,7 @@
 #include "shim/tsrun/check.h"
 #include "shim/tsrun/gc.h"
 #include "shim/tsrun/names.h"
+#include "shim/tsrun/proof.h"
 #include "shim/tsrun/units.h"
 
 #include <dirent.h>
@@ -540,4 +541,59 @@ void ts_check_mig(const struct ts_check_scene *scene, struct ts_check *check)
 			"GPUs are divided into %d part%s: jobs on different ones share data "
 			"loading, but no copies to the GPU",
 			parts, parts == 1 ? "" : "s");
+}
+
+static void find_no_proof(struct ts_check *check)
+{
+	char library[PATH_MAX], driver[TS_VERDICT_DRIVER];
+
+	ts_verdict_driver(driver);
+	if (strcmp(driver, TS_VERDICT_SOFTWARE) == 0 ||
+		!ts_find_library("libcuda.so.1", "/etc/ld.so.cache", getenv("LD_LIBRARY_PATH"),
+			library)) {
+		ts_check_find(check, TS_CHECK_ABSENT,
+			"no verdict on copies to a GPU, and no GPU to be seen");
+		return;
+	}
+	ts_check_find(check, TS_CHECK_WARN,
+		"copies to GPUs are not shared: nobody has tried on this machine whether that "
+		"is right and pays");
+	ts_check_advise(check, "`tsrun doctor --gpu`, once; it takes 30 s at most");
+}
+
+static void find_proof(struct ts_check *check, const struct ts_proof *proof)
+{
+	bool is_good = proof->is_current && proof->is_yes;
+
+	ts_check_find(check,
+		!proof->is_real ? TS_CHECK_ABSENT
+		: is_good       ? TS_CHECK_OK
+				: TS_CHECK_WARN,
+		"%s", proof->said);
+	if (!proof->is_current)
+		ts_check_find(check, TS_CHECK_ABSENT, "that was with another driver than now");
+	if (proof->is_real && !is_good)
+		ts_check_advise(check, "`tsrun doctor --gpu` again, with the next driver");
+}
+
+void ts_check_gpu(const struct ts_check_scene *scene, struct ts_check *check)
+{
+	char path[TS_STATE_PATH], text[TS_VERDICT_BYTES];
+	struct ts_proof proof = {.next = text};
+
+	int r = ts_proof_read(path, text);
+	if (r == -ENOENT) {
+		find_no_proof(check);
+		return;
+	}
+	if (r < 0) {
+		ts_check_find(check, TS_CHECK_WARN, "%s does not count: %s", path,
+			ts_proof_explain(r));
+		ts_check_advise(check, "`tsrun doctor --gpu` writes it anew");
+		return;
+	}
+	while (ts_proof_next(proof.next, &proof))
+		find_proof(check, &proof);
+	if (check->found[0] == '\0')
+		ts_check_find(check, TS_CHECK_ABSENT, "%s has no GPU", path);
 }

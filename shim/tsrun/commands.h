@@ -21,6 +21,8 @@ int ts_run_command(const struct ts_arguments *arguments);
  * for bad settings are no reason for them to refuse.
  */
 int ts_doctor_command(const struct ts_arguments *arguments);
+/** Becomes the Python that checks the GPUs, and returns only on failure. */
+int ts_doctor_gpu_command(const struct ts_arguments *arguments);
 int ts_config_command(const struct ts_arguments *arguments);
 int ts_cluster_command(const struct ts_arguments *arguments);
 int ts_stats_command(const struct ts_arguments *arguments, const struct ts_config *config);

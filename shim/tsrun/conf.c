@@ -5,6 +5,7 @@
 #include "shim/tsrun/commands.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/message.h"
+#include "shim/tsrun/proof.h"
 #include "shim/tsrun/units.h"
 
 #include <fcntl.h>
@@ -601,6 +602,8 @@ static void print_table(const struct row rows[TS_OPTION_COUNT])
 			fputs(origin_words[rows[i].origin], stdout);
 		if (i == TS_OPTION_RING && rows[i].valid)
 			print_ring(rows[i].value);
+		if (i == TS_OPTION_COPIES && strcmp(rows[i].value, "auto") == 0)
+			ts_proof_print_setting(stdout);
 		puts(rows[i].valid ? "" : ", bad");
 	}
 }

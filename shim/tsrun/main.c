@@ -12,7 +12,8 @@ static int sub_command(const struct ts_arguments *arguments)
 
 	ts_message_guard_streams();
 	if (arguments->mode == TS_MODE_DOCTOR)
-		return ts_doctor_command(arguments);
+		return arguments->flag[TS_FLAG_GPU] ? ts_doctor_gpu_command(arguments)
+						    : ts_doctor_command(arguments);
 	if (arguments->mode == TS_MODE_CONFIG)
 		return ts_config_command(arguments);
 	if (ts_conf_export(arguments, &config) < 0)

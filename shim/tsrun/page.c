@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tsrun report: becomes an interpreter of Python with the part of ours that makes the page: the
- * one beside tsrun, as in an environment, else `python3` along PATH.  What we know and it does
- * not (the table of reasons) it reads from a descriptor.
+ * tsrun report: becomes the part of ours in Python that makes the page.  What we know and it
+ * does not (the table of reasons) it reads from a descriptor.
  */
 #include "leader/events/events.h"
 #include "shim/reasons.h"
 #include "shim/tsrun/commands.h"
 #include "shim/tsrun/json.h"
-#include "shim/tsrun/library.h"
 #include "shim/tsrun/message.h"
+#include "shim/tsrun/python.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,8 +17,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* python, its option, our part, --table, --output, --, and the end */
-#define WORDS_BEFORE 9
+/* --table, --output, --, and the end */
+#define WORDS_BEFORE 6
 
 /* ---- what Python is told ----------------------------------------------------------------- */
 
@@ -67,17 +66,6 @@ static int make_table(void)
 
 /* ---- where things are -------------------------------------------------------------------- */
 
-/* An environment has its Python beside the commands that were installed into it. */
-static int find_python(const char *program, char ret_path[PATH_MAX])
-{
-	int length = (int)(strrchr(program, '/') - program);
-
-	if (snprintf(ret_path, PATH_MAX, "%.*s/python3", length, program) < PATH_MAX &&
-		access(ret_path, X_OK) == 0)
-		return 0;
-	return ts_library_which("python3", ret_path);
-}
-
 /* Where jobs with these settings write theirs, or would. Errors: of ts_events_path(). */
 static int find_log(const struct ts_config *config, char ret_path[TS_EVENTS_PATH])
 {
@@ -103,19 +91,13 @@ static int become(
 	if (!words)
 		return -ENOMEM;
 	(void)snprintf(table_path, sizeof(table_path), "/proc/self/fd/%d", table);
-	words[at++] = python;
-	words[at++] = "-B"; /* writes nothing beside our part */
-	words[at++] = part;
 	words[at++] = "--table";
 	words[at++] = table_path;
 	words[at++] = "--output";
 	words[at++] = output;
 	words[at++] = "--";
 	memcpy(words + at, logs, count * sizeof(*words));
-	/* It is no job, whatever this shell preloads into its commands. */
-	if (setenv("TSSHIM_DISABLE", "1", 1) == 0)
-		(void)execv(python, (char *const *)words);
-	int r = -errno;
+	int r = ts_python_become(python, part, words);
 	free(words);
 	return r;
 }
@@ -130,7 +112,7 @@ int ts_report_command(const struct ts_arguments *arguments, const struct ts_conf
 {
 	const char *output = arguments->value[TS_FLAG_OUTPUT];
 	char **logs = arguments->files;
-	char program[PATH_MAX], part[PATH_MAX] = "report", python[PATH_MAX];
+	char part[PATH_MAX] = "report", python[PATH_MAX];
 	char log[TS_EVENTS_PATH];
 	char *of_group[] = {log, NULL};
 
@@ -139,12 +121,7 @@ int ts_report_command(const struct ts_arguments *arguments, const struct ts_conf
 		ts_message_hint("write -o FILE.html, or -o - for stdout");
 		return TS_EXIT_FAILED;
 	}
-	int r = ts_library_own(program);
-	if (r < 0)
-		return fail("/proc/self/exe", r);
-	r = ts_library_beside("report", part);
-	if (r == 0 && access(part, R_OK) < 0)
-		r = -errno;
+	int r = ts_python_part("report", part);
 	if (r < 0)
 		return fail(part, r);
 	if (!logs && find_log(config, log) < 0) {
@@ -155,7 +132,7 @@ int ts_report_command(const struct ts_arguments *arguments, const struct ts_conf
 		ts_message_hint("name it: tsrun report -o %s LOG", output);
 		return TS_EXIT_FAILED;
 	}
-	if (find_python(program, python) < 0) {
+	if (ts_python_find(python) < 0) {
 		ts_message_say("tsrun report needs Python 3 with matplotlib, and there is no "
 			       "python3 in PATH");
 		ts_message_hint("install both, as `apt install python3-matplotlib` does");

@@ -9,6 +9,7 @@
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/names.h"
+#include "shim/tsrun/proof.h"
 #include "shim/tsrun/report.h"
 
 #include <errno.h>
@@ -119,6 +120,8 @@ static int print_group(
 		r = print_file(&group->report, form, file);
 	else
 		ts_report_print(&group->report, form, stdout);
+	if (!file && (form == TS_REPORT_TEXT || form == TS_REPORT_VERBOSE))
+		ts_proof_print(stdout);
 	if (r < 0)
 		ts_message_say("cannot write to '%s': %s", file, strerror(-r));
 	return r < 0 ? r : group->error;

@@ -38,7 +38,7 @@ same() {
 	shift 3
 	wanted=0
 	env LD_PRELOAD="$before $after" "$@" >"$work/wanted" 2>"$work/err" || wanted=$?
-	for settings in TSSHIM_COPIES=off TSSHIM_COPIES=auto "TSSHIM_COPIES=auto LD_BIND_NOW=1" \
+	for settings in TSSHIM_COPIES=off TSSHIM_COPIES=on "TSSHIM_COPIES=on LD_BIND_NOW=1" \
 		TSSHIM_DISABLE=1; do
 		status=0
 		# shellcheck disable=SC2086 # a list of words

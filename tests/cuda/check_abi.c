@@ -137,6 +137,7 @@ static __attribute__((unused)) void call_all(void *any, size_t bytes, ts_cu_poin
 	(void)cuDevicePrimaryCtxGetState((ts_cu_device)0, any, any);
 	(void)cuDevicePrimaryCtxRetain(any, (ts_cu_device)0);
 	(void)cuDeviceGetUuid(any, (ts_cu_device)0);
+	(void)cuDriverGetVersion(any);
 	(void)cuEventRecord(any, any);
 	(void)cuThreadExchangeStreamCaptureMode(any);
 }

@@ -54,7 +54,7 @@ def plain(**more):
 
 def settings(group, **more):
     """The environment of a job of @group that shares copies."""
-    return group.environment(**{"LD_LIBRARY_PATH": DRIVER, "TSSHIM_COPIES": "auto", **more})
+    return group.environment(**{"LD_LIBRARY_PATH": DRIVER, "TSSHIM_COPIES": "on", **more})
 
 
 def counts(group):
@@ -98,7 +98,7 @@ def test_no_driver_is_made_up():
     if "library: 0" not in wanted.output:
         raise Skip("driver", "this machine has a driver")
     with Group() as group:
-        outcome = run([WAYS, "none"], group.environment(TSSHIM_COPIES="auto"))
+        outcome = run([WAYS, "none"], group.environment(TSSHIM_COPIES="on"))
         equal(wanted, outcome, "no driver")
         assert group.leftovers("*") == []
 
@@ -107,7 +107,7 @@ def test_programs_without_cuda_pay_nothing():
     for command in (["ls", "/"], [PYTHON, "-c", "print(1)"], ["/bin/sh", "-c", "exec true"]):
         wanted = run(command, support.plain_environment())
         with Group() as group:
-            env = group.environment(TSSHIM_COPIES="auto")
+            env = group.environment(TSSHIM_COPIES="on")
             equal(wanted, run(command, env), command)
             assert group.leftovers("*") == [], command
 

@@ -19,7 +19,7 @@ class Gpu:
 
     def __init__(self, model=False, **more):
         self.group = Group(library=TEST_LIBRARY, TSSHIM_RING="64M")
-        self.more = {"LD_LIBRARY_PATH": DRIVER, "TSSHIM_COPIES": "auto", **more}
+        self.more = {"LD_LIBRARY_PATH": DRIVER, "TSSHIM_COPIES": "on", **more}
         if not model:  # that says whether sharing pays
             self.more["TSSHIM_TEST_COPIES_ALWAYS"] = "1"
 

@@ -34,8 +34,8 @@ OWN = {"cuDevicePrimaryCtxRetain": 1, "cuMemAlloc_v2": 1}
 # A copy that we take out of a batch, of which the program's have three.
 OUT = {"batch_of_one"}
 # Only the pool's memory is registered (copies_pinned.py), only the way to other GPUs is tried
-# with these (copies_far.py).
-ELSEWHERE = {"cuMemHostRegister_v2", "cuMemHostUnregister", "cuStreamCreate",
+# with these (copies_far.py), and only a verdict names a version (doctor_gpu.py).
+ELSEWHERE = {"cuDriverGetVersion", "cuMemHostRegister_v2", "cuMemHostUnregister", "cuStreamCreate",
              "cuStreamDestroy_v2", "cuMemHostAlloc", "cuMemFreeHost"}
 
 

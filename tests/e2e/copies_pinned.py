@@ -157,7 +157,7 @@ def test_kills():
 # ---- with a loader ----------------------------------------------------------------------------
 
 
-def trained(scenario, copies="auto", least=0, **more):
+def trained(scenario, copies="on", least=0, **more):
     """(what must be equal, how many batches were not copied into pinned memory) of a trainer that
     goes on until there are so many of these."""
     with Gpu(TSSHIM_COPIES=copies, FAKECUDA_JITTER_US="1000", **more) as gpu:

@@ -63,7 +63,7 @@ def said_and_done(command, directory, told, group=None):
     """Its Outcome, and what reached the driver."""
     with Driver(directory) as driver:
         env = {**driver.environment, **told}
-        done = run(command, group.environment(TSSHIM_COPIES="auto", **env) if group
+        done = run(command, group.environment(TSSHIM_COPIES="on", **env) if group
                    else support.plain_environment(**env))
         counts = driver.counts()
     return done, {name: counts.get(name, 0) for name in COPIES}
@@ -158,7 +158,7 @@ def test_what_nobody_knows_is_passed_on():
         wanted = run(command, support.plain_environment(**env))
         assert wanted.status == 0, wanted.errors
         with Group() as group:
-            got = run(command, group.environment(TSSHIM_COPIES="auto", **env))
+            got = run(command, group.environment(TSSHIM_COPIES="on", **env))
             before, after = wanted.output.splitlines(), got.output.splitlines()
             assert (got.status, got.errors, len(after)) == (0, "", len(before)), got.errors
             replaced = set()

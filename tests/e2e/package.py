@@ -135,6 +135,7 @@ def test_installed_in_an_environment(group):
     for name in ("share/man/man1/tsrun.1", "share/bash-completion/completions/tsrun",
                  "libexec/tsshim/slurm/prolog", "libexec/tsshim/python/sitecustomize.py",
                  "libexec/tsshim/report/__main__.py",
+                 "libexec/tsshim/gpu/tsshim_gpu/checks.py",
                  "libexec/tsshim/report/tsshim_report/page.css"):
         assert os.path.exists(os.path.join(path, name)), name
     assert os.access(os.path.join(path, "libexec/tsshim/slurm/prolog"), os.X_OK)

@@ -39,7 +39,7 @@ def test_every_check_is_one_line_with_its_number(directory):
     data = tsrun("doctor", "--json")
     text = tsrun("doctor")
     objects = json.loads(data.stdout)
-    assert len(objects) == 19 and len({check["id"] for check in objects}) == 19
+    assert len(objects) == 20 and len({check["id"] for check in objects}) == 20
     lines = [line for line in text.stdout.splitlines() if not line.startswith(" ")]
     fixes = [line for line in text.stdout.splitlines() if line.startswith(" ")]
     assert len(lines) == len(objects)

@@ -181,6 +181,7 @@ def test_wrong_values(directory):
             ("--keep", "soon", "10min", "a time up to 30d such as 90s, 10min or 2h"),
             ("--ignore", "opt.lr", "lr,seed", "names with commas between them such as lr,seed, or off"),
             ("--across", "node", "off", "nodes or off"),
+            ("--copies", "yes", "on", "auto, on or off"),
             ("--order", "fre", "strict", "option '--order' has a bad value 'fre'")):
         expect(tsrun(option + "=" + bad, "--", "true"), 125, says)
         expect(tsrun(option + "=" + good, "--", "true"), 0)

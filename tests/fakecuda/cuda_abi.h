@@ -79,7 +79,16 @@ typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUarray_st *CUarray;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef unsigned long long CUmemGenericAllocationHandle;
-typedef struct CUmemAllocationProp_st CUmemAllocationProp; /* nobody looks into it */
+typedef struct CUmemAllocationProp_st CUmemAllocationProp; /* nobody looks into them */
+typedef struct CUmemAccessDesc_st CUmemAccessDesc;
+typedef enum CUmemAllocationHandleType_enum {
+	CU_MEM_HANDLE_TYPE_NONE = 0,
+	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1
+} CUmemAllocationHandleType;
+typedef enum CUmemAllocationGranularity_flags_enum {
+	CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
+	CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1
+} CUmemAllocationGranularity_flags;
 typedef void (*CUhostFn)(void *data);
 
 typedef struct CUuuid_st {

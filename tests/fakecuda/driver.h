@@ -158,6 +158,7 @@ struct fake_memory {
 	bool gone;     /* not in the list any more */
 	int fd;
 	uint64_t id;
+	uintptr_t handle; /* of cuMemCreate and the like: the first address, or 0 */
 	struct fake_shared *shared;
 	/* imported: */
 	unsigned opens;
@@ -241,6 +242,8 @@ void fake_context_break_locked(CUcontext context, CUresult error);
 struct fake_memory *fake_memory_find_locked(uintptr_t address, size_t bytes);
 /** The memory of this kind that begins at @address, or NULL. */
 struct fake_memory *fake_memory_at_locked(uintptr_t address, enum fake_memory_kind kind);
+/** The memory of this handle of cuMemCreate or cuMemImportFromShareableHandle, or NULL. */
+struct fake_memory *fake_memory_of_handle_locked(uint64_t handle);
 /** The list of all. */
 struct fake_memory *fake_memory_first_locked(void);
 /** Enter memory with one reference; takes the struct over. */

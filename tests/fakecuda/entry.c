@@ -315,7 +315,8 @@ static CUresult resolve(const char *symbol, void **function, int version, cuuint
 	const struct row *row = find(symbol, version,
 		flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &known);
 	if (row) {
-		*function = row->address;
+		*function = fake_number(FAKE_LIES) == FAKE_LIE_ADDRESS ? (void *)find
+								       : row->address;
 		fake_count(FAKE_RESOLVED, 1);
 	}
 	*ret_status = row     ? CU_GET_PROC_ADDRESS_SUCCESS

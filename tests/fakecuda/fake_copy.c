@@ -114,7 +114,8 @@ static CUresult issue_locked(
 {
 	bool pageable_source = fake_is_pageable(&op->src);
 	bool pageable_target = fake_is_pageable(&op->dst);
-	if (!sync && reading == FAKE_READ_USUAL && fake_number(FAKE_PAGEABLE_LATE))
+	if (!sync && reading == FAKE_READ_USUAL &&
+		(fake_number(FAKE_PAGEABLE_LATE) || fake_number(FAKE_LIES) == FAKE_LIE_LATE))
 		reading = FAKE_READ_LATE;
 	CUresult r = CUDA_SUCCESS;
 	if (op->direction == FAKE_H2D &&

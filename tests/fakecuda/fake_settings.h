@@ -13,6 +13,19 @@
 
 #define FAKE_MOST_DEVICES 16
 
+/* What no driver may do; `tsrun doctor --gpu` has to find it. */
+enum fake_lie {
+	FAKE_LIE_BYTE = 1,    /* the last byte of a large copy to the device is another */
+	FAKE_LIE_EVENT = 2,   /* an event is complete as soon as it is recorded */
+	FAKE_LIE_LATE = 3,    /* a pageable source is read when the stream comes to the copy */
+	FAKE_LIE_PRIVATE = 4, /* memory that was opened is a copy of the owner's */
+	FAKE_LIE_ORDER = 5,   /* a stream does not wait for an event of another one */
+	FAKE_LIE_HANGS = 6,   /* opening a handle never ends */
+	FAKE_LIE_ADDRESS = 7, /* cuGetProcAddress gives a function that is not exported */
+	FAKE_LIE_DIES = 8,    /* opening a handle ends the process */
+	FAKE_MOST_LIES = FAKE_LIE_DIES,
+};
+
 #if defined(FAKE_FUTURE)
 #define FAKE_VERSION 14000
 #elif defined(FAKE_OLD_RESOLVER)
@@ -47,7 +60,8 @@
 	X(HOST_PAGE_TABLES,      0,   0, 1,                 "1: it reads pageable memory itself") \
 	X(PAGEABLE_LATE,         0,   0, 1,                 "1: it reaches it, and calls read it late") \
 	X(BATCHES_LATE,          0,   0, 1,                 "1: batches read as late as they may") \
-	X(RESOLVE_THROUGH_SELF,  0,   0, 2,                 "1, 2: see entry.c")
+	X(RESOLVE_THROUGH_SELF,  0,   0, 2,                 "1, 2: see entry.c") \
+	X(LIES,                  0,   0, FAKE_MOST_LIES,    "what it does wrong: enum fake_lie")
 /* clang-format on */
 
 /* Times are those of one operation: no engine is shared between streams or processes, so

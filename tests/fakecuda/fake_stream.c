@@ -400,7 +400,8 @@ static CUresult check_locked(CUevent event)
 CUresult do_cuEventQuery(CUevent event)
 {
 	TRY(check_locked(event));
-	if (!fake_point_reached_locked(event->point))
+	if (!fake_point_reached_locked(event->point) &&
+		fake_number(FAKE_LIES) != FAKE_LIE_EVENT)
 		return CUDA_ERROR_NOT_READY;
 	return CUDA_SUCCESS;
 }
@@ -435,7 +436,7 @@ CUresult do_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags
 	if (stream->capture || event->capture_id != 0)
 		return fake_capture_wait_event_locked(stream, event);
 	struct fake_op *op = fake_op_new(FAKE_OP_NOTHING);
-	if (event->point.stream)
+	if (event->point.stream && fake_number(FAKE_LIES) != FAKE_LIE_ORDER)
 		fake_op_after(op, event->point);
 	fake_enqueue_locked(stream, op);
 	return CUDA_SUCCESS;
@@ -541,12 +542,18 @@ static bool is_sound(const struct fake_op *op, CUstream stream)
 	return usable && !gone;
 }
 
+/* Of FAKE_LIE_BYTE: bytes that a copy has to have more than. */
+#define WRONG_FROM ((size_t)16 << 20)
+
 static void run_copy(struct fake_op *op)
 {
 	for (size_t row = 0; row < op->height; row++)
 		memcpy(op->dst.bytes + row * op->dst.pitch, op->src.bytes + row * op->src.pitch,
 			op->width);
 	struct fake_memory *from = op->src.memory;
+	if (fake_number(FAKE_LIES) == FAKE_LIE_BYTE && op->direction == FAKE_H2D &&
+		op->width > WRONG_FROM)
+		op->dst.bytes[op->width - 1] ^= 1;
 	for (size_t row = 0; row < op->height && has_vanished(from); row++)
 		memset(op->dst.bytes + row * op->dst.pitch, FAKE_POISON, op->width);
 	if (from && from->kind == FAKE_MEMORY_IMPORTED && atomic_load(&from->shared->freed))

@@ -109,6 +109,24 @@
 		CUmemGenericAllocationHandle *handle, size_t bytes, \
 		const CUmemAllocationProp *properties, unsigned long long flags) \
 	X(cuMemRelease, cuMemRelease, 10020, (handle), CUmemGenericAllocationHandle handle) \
+	X(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity, 10020, \
+		(granularity, properties, option), size_t *granularity, \
+		const CUmemAllocationProp *properties, CUmemAllocationGranularity_flags option) \
+	X(cuMemAddressReserve, cuMemAddressReserve, 10020, \
+		(pointer, bytes, alignment, address, flags), CUdeviceptr *pointer, size_t bytes, \
+		size_t alignment, CUdeviceptr address, unsigned long long flags) \
+	X(cuMemMap, cuMemMap, 10020, (pointer, bytes, offset, handle, flags), \
+		CUdeviceptr pointer, size_t bytes, size_t offset, \
+		CUmemGenericAllocationHandle handle, unsigned long long flags) \
+	X(cuMemSetAccess, cuMemSetAccess, 10020, (pointer, bytes, access, count), \
+		CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t count) \
+	X(cuMemExportToShareableHandle, cuMemExportToShareableHandle, 10020, \
+		(shareable, handle, type, flags), void *shareable, \
+		CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type, \
+		unsigned long long flags) \
+	X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, 10020, \
+		(handle, shareable, type), CUmemGenericAllocationHandle *handle, \
+		void *shareable, CUmemAllocationHandleType type) \
 	X(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, 11020, (pool, device), \
 		CUmemoryPool *pool, CUdevice device) \
 	X(cuMemGetAddressRange_v2, cuMemGetAddressRange, 3020, (base, bytes, pointer), \

@@ -15,6 +15,7 @@
 #include "driver.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,6 +163,10 @@ CUresult do_cuIpcOpenMemHandle_v2(
 	fake_uuid_of(h.physical, &uuid);
 	if (memcmp(&uuid, &h.uuid, sizeof(uuid)) != 0)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (fake_number(FAKE_LIES) == FAKE_LIE_DIES)
+		raise(SIGSEGV);
+	while (fake_number(FAKE_LIES) == FAKE_LIE_HANGS)
+		pause();
 	fake_sleep_us_locked(fake_number(FAKE_IPC_OPEN_US));
 	TRY(open_locked(&h, &memory));
 	*pointer = memory->address;
@@ -185,5 +190,48 @@ CUresult do_cuIpcCloseMemHandle(CUdeviceptr pointer)
 	fake_count(FAKE_IPC_CLOSES, 1);
 	if (--memory->opens == 0)
 		fake_memory_remove_locked(memory);
+	return CUDA_SUCCESS;
+}
+
+/* ---- by descriptors --------------------------------------------------------------------- */
+
+CUresult do_cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
+	CUmemAllocationHandleType type, unsigned long long flags)
+{
+	struct fake_memory *memory = fake_memory_of_handle_locked(handle);
+	INVALID_IF(!shareable || !memory || memory->kind != FAKE_MEMORY_DEVICE || flags != 0 ||
+		   type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	int fd = fcntl(memory->fd, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	*(int *)shareable = fd;
+	return CUDA_SUCCESS;
+}
+
+/* Kept by whoever has it, unlike what is opened by a handle. */
+CUresult do_cuMemImportFromShareableHandle(
+	CUmemGenericAllocationHandle *handle, void *shareable, CUmemAllocationHandleType type)
+{
+	CUcontext context;
+	struct stat st;
+	int fd = (int)(intptr_t)shareable;
+	INVALID_IF(!handle || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+		   fstat(fd, &st) < 0 || (size_t)st.st_size <= fake_page_round(1));
+	TRY(fake_current_locked(&context));
+	struct fake_memory *memory = fake_alloc(sizeof(*memory));
+	memory->kind = FAKE_MEMORY_IMPORTED;
+	memory->context = context;
+	memory->physical = fake_visible(context->device);
+	memory->size = (size_t)st.st_size - fake_page_round(1);
+	memory->owner = getpid();
+	memory->owner_start = fake_start_of(getpid());
+	memory->fd = fd;
+	if (!fake_memory_map(memory)) {
+		free(memory);
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	}
+	fake_memory_add_locked(memory);
+	fake_memory_import(memory);
+	*handle = memory->handle = memory->address;
 	return CUDA_SUCCESS;
 }

@@ -209,8 +209,10 @@ bool fake_memory_map(struct fake_memory *memory)
 {
 	size_t page = fake_page_round(1);
 	memory->mapped = fake_page_round(memory->size) + page;
-	void *bytes =
-		mmap(NULL, memory->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+	bool own = memory->kind == FAKE_MEMORY_IMPORTED &&
+		   fake_number(FAKE_LIES) == FAKE_LIE_PRIVATE;
+	void *bytes = mmap(NULL, memory->mapped, PROT_READ | PROT_WRITE,
+		own ? MAP_PRIVATE : MAP_SHARED, memory->fd, 0);
 	if (bytes == MAP_FAILED)
 		return false;
 	void *address = reserve(memory->mapped);
@@ -316,9 +318,9 @@ bool fake_memory_is_export(const struct fake_shared *shared, uint64_t id, uint32
 	return shared->magic == MAGIC && shared->id == id && shared->generation == generation;
 }
 
-/* The other ways to allocate.  A pool keeps nothing here, memory is there when the call returns
- * (which a stream-ordered one may be), and physical memory cannot be mapped: what these are for
- * is to find no room. */
+/* The other ways to allocate.  A pool keeps nothing here, and memory is there when the call
+ * returns (which a stream-ordered one may be).  Physical memory has an address of its own until
+ * it is mapped at another one, which it is as a whole. */
 CUresult do_cuMemAllocPitch_v2(
 	CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height, unsigned int element)
 {
@@ -366,13 +368,61 @@ CUresult do_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 	CUdeviceptr pointer;
 	INVALID_IF(!handle || !properties || flags != 0);
 	TRY(do_cuMemAlloc_v2(&pointer, bytes));
+	fake_memory_at_locked(pointer, FAKE_MEMORY_DEVICE)->handle = pointer;
 	*handle = pointer;
 	return CUDA_SUCCESS;
 }
 
+/* What is mapped at an address stays. */
 CUresult do_cuMemRelease(CUmemGenericAllocationHandle handle)
 {
-	return handle ? do_cuMemFree_v2(handle) : CUDA_ERROR_INVALID_VALUE;
+	struct fake_memory *memory = fake_memory_of_handle_locked(handle);
+	INVALID_IF(!memory);
+	return memory->address == handle ? do_cuMemFree_v2(handle) : CUDA_SUCCESS;
+}
+
+struct fake_memory *fake_memory_of_handle_locked(uint64_t handle)
+{
+	for (struct fake_memory *m = memories; m; m = m->next)
+		if (m->handle && m->handle == handle)
+			return m;
+	return NULL;
+}
+
+CUresult do_cuMemGetAllocationGranularity(size_t *granularity,
+	const CUmemAllocationProp *properties, CUmemAllocationGranularity_flags option)
+{
+	INVALID_IF(!granularity || !properties || (unsigned)option > 1);
+	*granularity = GRANULE;
+	return CUDA_SUCCESS;
+}
+
+/* With room for struct fake_shared. */
+CUresult do_cuMemAddressReserve(CUdeviceptr *pointer, size_t bytes, size_t alignment,
+	CUdeviceptr address, unsigned long long flags)
+{
+	INVALID_IF(!pointer || bytes == 0 || bytes % GRANULE != 0 || flags != 0);
+	*pointer = (uintptr_t)reserve(bytes + fake_page_round(1));
+	return *pointer ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult do_cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset,
+	CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	struct fake_memory *memory = fake_memory_of_handle_locked(handle);
+	INVALID_IF(!memory || memory->address != handle || offset != 0 || flags != 0 ||
+		   bytes != memory->size);
+	munmap((void *)memory->address, memory->mapped);
+	memory->address = pointer;
+	return CUDA_SUCCESS;
+}
+
+CUresult do_cuMemSetAccess(
+	CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t count)
+{
+	struct fake_memory *memory = fake_memory_find_locked(pointer, bytes);
+	INVALID_IF(!memory || !access || count == 0);
+	return CUDA_SUCCESS;
 }
 
 /* ---- host memory that the driver knows, and what it says of any pointer ------------------ */

@@ -63,5 +63,5 @@ def test_what_slurm_does_not_pass_is_noticed():
     texts["prolog"] = texts["prolog"].replace("${SLURM_JOB_NODELIST:-${SLURM_NODELIST-}}", "${SLURM_JOB_NODELIST-}")
     assert sorted(wrong(texts, rows())) == ["prolog does not read SLURM_NODELIST",
                                             "prolog reads SLURM_JOB_NODELIST, which Slurm before 23.11 does not pass"]
-    texts = {**texts, "epilog": "echo $SLURM_JOB_USER"}
-    assert "epilog reads SLURM_JOB_USER, which is not in the table" in wrong(texts, rows())
+    texts = {**texts, "epilog": "echo $SLURM_JOB_CONSTRAINTS"}
+    assert "epilog reads SLURM_JOB_CONSTRAINTS, which is not in the table" in wrong(texts, rows())

@@ -29,7 +29,7 @@ Test(config, defaults_are_those_of_the_table)
 	cr_expect(eq(int, config.order, TS_ORDER_STRICT));
 	cr_expect(config.record == NULL && config.replay == NULL);
 	cr_expect(eq(u64, config.ring_bytes, TS_RING_AUTO));
-	cr_expect(eq(int, config.copies, TS_COPIES_OFF));
+	cr_expect(eq(int, config.copies, TS_COPIES_AUTO));
 	cr_expect(eq(u32, config.verify_ppm, 1000));
 	cr_expect(not(config.summary));
 	cr_expect(eq(int, config.summary_pid, 0));
@@ -60,7 +60,7 @@ static const struct {
 	{TS_OPTION_CLUSTER, {"nodes", "on"}},
 	{TS_OPTION_LOCALITY, {"", "yes"}},
 	{TS_OPTION_ACROSS, {"", "on", "Nodes"}},
-	{TS_OPTION_COPIES, {"", "on", "Auto", "1"}},
+	{TS_OPTION_COPIES, {"", "On", "Auto", "1"}},
 	{TS_OPTION_SHARE, {"", "Auto", "sample", "samples,pixels", "pixels ", "0"}},
 	{TS_OPTION_ALIGN, {"on", "Off", "-1", "+1", "0x1", "1 ", " ", "1.0",
 				  "9223372036854775808", "18446744073709551617"}},
@@ -136,12 +136,12 @@ static const struct {
 		verify_ppm, 1000000) GOOD(SHARE, "auto", share, TS_SHARE_AUTO) GOOD(SHARE,
 		"samples", share, TS_SHARE_SAMPLES) GOOD(SHARE, "pixels", share,
 		TS_SHARE_PIXELS) GOOD(SHARE, "off", share, TS_SHARE_OFF) GOOD(COPIES, "auto",
-		copies, TS_COPIES_AUTO) GOOD(COPIES, "off", copies, TS_COPIES_OFF) GOOD(DEBUG,
-		"error", debug, TS_LEVEL_ERROR) GOOD(DEBUG, "warn", debug,
-		TS_LEVEL_WARN) GOOD(DEBUG, "info", debug, TS_LEVEL_INFO) GOOD(DEBUG, "debug",
-		debug, TS_LEVEL_DEBUG) GOOD(EPOCH, "2147483647", epoch,
-		TS_EPOCH_MAX) GOOD(EPOCH, "0", epoch, 0) GOOD(ORDER, "free", order,
-		TS_ORDER_FREE) GOOD(DISABLE, "1", disable, true) GOOD(DISABLE,
+		copies, TS_COPIES_AUTO) GOOD(COPIES, "on", copies, TS_COPIES_ON) GOOD(COPIES,
+		"off", copies, TS_COPIES_OFF) GOOD(DEBUG, "error", debug,
+		TS_LEVEL_ERROR) GOOD(DEBUG, "warn", debug, TS_LEVEL_WARN) GOOD(DEBUG, "info",
+		debug, TS_LEVEL_INFO) GOOD(DEBUG, "debug", debug, TS_LEVEL_DEBUG) GOOD(EPOCH,
+		"2147483647", epoch, TS_EPOCH_MAX) GOOD(EPOCH, "0", epoch, 0) GOOD(ORDER,
+		"free", order, TS_ORDER_FREE) GOOD(DISABLE, "1", disable, true) GOOD(DISABLE,
 		"0", disable, false) GOOD(ALIGN, "0", align, true) GOOD(ALIGN, "0", align_seed,
 		0) GOOD(ALIGN, "off", align, false) GOOD(ALIGN, "off", align_seed,
 		0) GOOD(ALIGN, "7", align, true) GOOD(ALIGN, "7", align_seed, 7) GOOD(ALIGN, "",

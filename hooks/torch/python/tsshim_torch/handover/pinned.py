@@ -3,9 +3,9 @@
 
 Torch's pinning thread copies each batch into pinned memory.  Where a batch lies in a buffer of
 the pool, and the buffer is pinned a second time in this process (its twin;
-hooks/cuda/pinned.h), the thread delivers that in the place of the copy.  Only under --copies
-auto, and only where nobody can tell them apart: a copy is nobody else's, so nobody else may have
-the buffer.
+hooks/cuda/pinned.h), the thread delivers that in the place of the copy.  Only where
+copies may be shared, and only where nobody can tell them apart: a copy is nobody else's, so
+nobody else may have the buffer.
 
 What the program has of a twin, the count of references to its holder says; what the GPU still
 reads, the C side.
