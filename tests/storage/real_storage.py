@@ -181,7 +181,8 @@ def test_a_server_killed_while_files_are_copied(kind):
         for job in jobs:
             outcome = finish(job)
             assert set(outcome.output.splitlines()) <= lines, outcome.output
-            assert outcome.status != 0 or outcome.output == reference.output, outcome.output
+            # A job that comes late finds an empty directory: sshfs unmounts what it has lost.
+            assert outcome.status != 0 or outcome.output in ("", reference.output), outcome.output
         storage.revive()
         storage.remount()
         all_read(storage, group, "after the kill")
@@ -269,6 +270,7 @@ def test_a_hundred_thousand_files():
     with storage_of("sshfs", {}) as (storage, group):
         for i in range(count):
             support.write(storage.origin + "/f%06d" % i, b"%0*d" % (size, i))
+        storage.remount()  # the client knows a directory without files
         reference = wanted(storage)
         for most in (count * size, 0):
             storage.bytes_read()
