@@ -119,11 +119,11 @@ class Server:
         """Path of what a program says."""
         return os.path.join(self.base, name + ".log")
 
-    def begin(self, name, command, **more):
-        """Start what ends with this process. Its output is self.log(@name)."""
+    def begin(self, name, command, end="KILL"):
+        """Start what ends with this process, by the signal @end. Its output is self.log(@name)."""
         with open(self.log(name), "ab") as log:
-            process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command], stdin=subprocess.DEVNULL,
-                                       stdout=log, stderr=log, cwd="/", start_new_session=True, **more)
+            process = subprocess.Popen(["setpriv", "--pdeathsig", end, *command], stdin=subprocess.DEVNULL,
+                                       stdout=log, stderr=log, cwd="/", start_new_session=True)
         self.processes.append(process)
         return process
 
@@ -171,7 +171,7 @@ class Server:
 
     def mount(self, *options):
         """Let the client mount it, with more @options for this time."""
-        self.client = self.begin("client", [*self.command(), *options])
+        self.client = self.begin("client", [*self.command(), *options], "TERM")  # then it unmounts
         self.wait_for(self.client, self.answers, "a mount")
 
     def answers(self):
@@ -368,7 +368,7 @@ class Gluster(Server):
             self.tell("volume", "set", "files", name, value)
         self.tell("volume", "start", "files")
         self.tell("volume", "profile", "files", "start")
-        other = self.begin("second", self.client_at(self.second))
+        other = self.begin("second", self.client_at(self.second), "TERM")
         self.wait_for(other, lambda: mounted.is_mounted(self.second), "a second mount")
 
     def revive(self):
