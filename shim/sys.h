@@ -86,7 +86,8 @@ int ts_sys_free_bytes(int fd, uint64_t *ret_bytes);
 /** Bytes of memory of the machine; UINT64_MAX where it does not say. */
 uint64_t ts_sys_memory(void);
 
-/** Kind of file system that @fd lies on: a number of linux/magic.h. */
+/** Kind of file system that @fd lies on: a number of linux/magic.h; older ones lack FUSE's. */
+#define TS_FUSE 0x65735546
 int ts_sys_file_system(int fd, uint64_t *ret_type);
 
 /** Whether @fd takes at least some bytes at once: it is not full, and somebody may read it. */

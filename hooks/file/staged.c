@@ -328,6 +328,19 @@ bool ts_staged_wants_copies(void)
 
 /* ---- going back to the original ---------------------------------------------------------- */
 
+/*
+ * Whether the file with attributes @now is the original.  sshfs and s3fs number a file anew
+ * when the kernel has forgotten it, as it may while only a copy is open; then size and times
+ * decide.
+ */
+static bool is_original(const struct stat *now, const struct ts_stage_attributes *was)
+{
+	if (now->st_dev != makedev(was->device_major, was->device_minor))
+		return false;
+	return now->st_ino == was->inode ||
+	       (ts_staged_root_is_fuse() && ts_stage_index_agrees(was, now));
+}
+
 /* Open the original of the copy @copy with the open(2) @flags. */
 static int open_original(const struct stat *copy, int flags)
 {
@@ -343,8 +356,7 @@ static int open_original(const struct stat *copy, int flags)
 	if (fd < 0)
 		return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ? -ESTALE : fd;
 	/* Its content may have changed, as it may under a descriptor; the file may not. */
-	if (ts_sys_fstat(fd, &st) == 0 && st.st_ino == was.inode &&
-		st.st_dev == makedev(was.device_major, was.device_minor) &&
+	if (ts_sys_fstat(fd, &st) == 0 && is_original(&st, &was) &&
 		ts_sys_fcntl(fd, F_SETFL, (void *)(intptr_t)flags) == 0)
 		return fd;
 	ts_sys_close(fd);
@@ -724,7 +736,7 @@ static bool consider_path(int fd, const struct stat *st, int flags, bool *ret_be
 {
 	char *path TS_SCRATCH = ts_scratch();
 	struct ts_stage_source source = {
-		.fd = fd, .stat = st, .path = path, .past_cache = ts_staged_root_is_fuse()};
+		.fd = fd, .stat = st, .path = path, .is_fuse = ts_staged_root_is_fuse()};
 	int saved = errno;
 	*ret_below = ts_staged_root_path(fd, path);
 	bool is_given = *ret_below && consider(&source, flags, ret_given);

@@ -23,14 +23,12 @@
  * f_type of file systems whose reads go to another machine or process.  Numbers, because most
  * of them are in no header: linux/magic.h has the first few, the others' sources the rest.
  */
-#define FUSE 0x65735546
-
 static const uint32_t slow[] = {
 	0x6969,     /* NFS */
 	0x517b,     /* SMB */
 	0xff534d42, /* CIFS */
 	0xfe534d42, /* SMB2 */
-	FUSE,       /* sshfs, s3fs, gcsfuse, JuiceFS, GlusterFS, DAOS, ... */
+	TS_FUSE,    /* sshfs, s3fs, gcsfuse, JuiceFS, GlusterFS, DAOS, ... */
 	0x01021997, /* 9p */
 	0x5346414f, /* AFS */
 	0x6b414653, /* kAFS */
@@ -173,7 +171,7 @@ bool ts_staged_root_is_pending(void)
 
 bool ts_staged_root_is_fuse(void)
 {
-	return root.type == FUSE;
+	return root.type == TS_FUSE;
 }
 
 uint64_t ts_staged_root_type(void)

@@ -194,7 +194,7 @@ static int fill(int part, const struct ts_stage_source *source, uint64_t bytes)
 		errno = saved;
 		return -ENOMEM;
 	}
-	if (source->past_cache && begin_direct(source->fd, &flags)) {
+	if (source->is_fuse && begin_direct(source->fd, &flags)) {
 		r = ts_sys_read_all(source->fd, map, bytes, 0);
 		(void)ts_sys_fcntl(source->fd, F_SETFL, (void *)(intptr_t)flags);
 	}

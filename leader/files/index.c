@@ -563,6 +563,15 @@ static bool is_copy(const struct stat *copy, const struct ts_stage_attributes *o
 	       (uint64_t)copy->st_mtim.tv_nsec == original->modified.nanoseconds;
 }
 
+bool ts_stage_index_agrees(const struct ts_stage_attributes *was, const struct stat *now)
+{
+	return was->bytes == (uint64_t)now->st_size &&
+	       was->modified.seconds == now->st_mtim.tv_sec &&
+	       was->modified.nanoseconds == (uint64_t)now->st_mtim.tv_nsec &&
+	       was->changed.seconds == now->st_ctim.tv_sec &&
+	       was->changed.nanoseconds == (uint64_t)now->st_ctim.tv_nsec;
+}
+
 bool ts_stage_index_find(const struct ts_stage_index *index, const struct stat *copy,
 	struct ts_stage_attributes *ret_attributes, char *ret_path)
 {

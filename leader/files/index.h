@@ -41,6 +41,9 @@ struct ts_stage_attributes {
 	} accessed, modified, changed, born;
 };
 
+/** Whether what @now tells of a file has the size and both times of @was. Threads: any. */
+bool ts_stage_index_agrees(const struct ts_stage_attributes *was, const struct stat *now);
+
 /** One group's index as this process sees it. The caller's memory. */
 struct ts_stage_index {
 	struct ts_object object;

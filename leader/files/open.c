@@ -22,18 +22,19 @@ static bool is_copy_of(const struct ts_stage *stage, const struct stat *copy,
 
 	return copy->st_uid == stage->index.uid && copy->st_nlink == 1 &&
 	       ts_stage_index_find(&stage->index, copy, &was, NULL) &&
-	       was.inode == st->st_ino && was.bytes == (uint64_t)st->st_size &&
-	       was.modified.seconds == st->st_mtim.tv_sec &&
-	       was.modified.nanoseconds == (uint64_t)st->st_mtim.tv_nsec &&
-	       was.changed.seconds == st->st_ctim.tv_sec &&
-	       was.changed.nanoseconds == (uint64_t)st->st_ctim.tv_nsec;
+	       was.inode == st->st_ino && ts_stage_index_agrees(&was, st);
 }
 
-/* The first user but the maker asks the storage; see leader/files/stage.h. */
+/*
+ * The first user but the maker asks the storage; see leader/files/stage.h.  On FUSE each user
+ * does: an open asks for no attributes there, and those that the kernel has kept may be of a
+ * file that was replaced.  After the open, for it is the open that renews what sshfs and s3fs
+ * keep.
+ */
 static int confirm(
 	struct ts_stage *stage, const struct stat *copy, const struct ts_stage_source *source)
 {
-	if (ts_stage_index_is_confirmed(&stage->index, copy->st_ino))
+	if (!source->is_fuse && ts_stage_index_is_confirmed(&stage->index, copy->st_ino))
 		return 0;
 	int r = ts_stage_check(source);
 	if (r == 0)

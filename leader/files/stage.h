@@ -21,7 +21,8 @@
  * storage anew, once for all others, whether the original still is what it was: the time of
  * its last change lies well before the copy was begun (the caller's rule), so if it is the
  * same after the copy was made, nothing changed in between.  If the maker asked, this would be
- * one request more for each file that is read once.
+ * one request more for each file that is read once.  On FUSE, where an open does not ask for
+ * attributes, each later user asks as well.
  *
  * The kernel drops the lock of a killed process: the next one that opens the file takes the
  * .part over, and with it the room it takes up, if it has its size already.  (A fork child of
@@ -57,7 +58,8 @@ struct ts_stage_source {
 	int fd; /* its position does not move */
 	const struct stat *stat;
 	const char *path; /* absolute, without links */
-	bool past_cache;  /* read without the kernel's page cache: see fill() */
+	bool is_fuse;     /* the kernel may keep pages and attributes of what has changed: see
+			   * fill() and confirm() */
 };
 
 /** An open copy; the descriptor is the caller's. */

@@ -327,9 +327,28 @@ static int failed(int error)
 }
 
 /*
+ * Whether an open there leaves the attributes as the kernel has kept them: FUSE.  What kind of
+ * file system a device has is asked once, for that may be a request to a server.
+ */
+static bool keeps_attributes(int fd, dev_t device)
+{
+	static _Atomic uint64_t known[8]; /* by device: twice its number, plus 1 of FUSE */
+	_Atomic uint64_t *place = &known[device % TS_ARRAY_SIZE(known)];
+	uint64_t found = ts_load_relaxed(place), type;
+
+	if (found >> 1 != device) {
+		if (ts_sys_file_system(fd, &type) < 0)
+			return true;
+		found = (uint64_t)device << 1 | (type == TS_FUSE);
+		ts_write_relaxed(place, found);
+	}
+	return (found & 1) != 0;
+}
+
+/*
  * Stat first: opening a device or a pipe can have effects of its own, and damaged bytes may
  * name any.  The open is the permission, and on a network file system what makes the
- * attributes fresh; so they are compared again.
+ * attributes fresh, or lets us ask for fresh ones; so they are compared again.
  */
 static int check_file(const char *path, struct entry *entry, bool adopts)
 {
@@ -344,7 +363,8 @@ static int check_file(const char *path, struct entry *entry, bool adopts)
 	int fd = ts_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
 	if (fd < 0)
 		return failed(fd);
-	r = ts_sys_fstat(fd, &stat);
+	r = keeps_attributes(fd, stat.st_dev) ? ts_sys_look(fd, AT_STATX_FORCE_SYNC, &stat)
+					      : ts_sys_fstat(fd, &stat);
 	(void)ts_sys_close(fd);
 	return r < 0 || !is_same(&stat, entry, false) ? -ESTALE : 0;
 }

@@ -125,7 +125,9 @@ step_site() {
 step_storage() {
 	# Readers of data sets, from `scripts/deps test`.
 	TSSHIM_TEST_READERS=${TSSHIM_TEST_READERS:-$ts_cache/readers/bin/python}
-	export TSSHIM_TEST_READERS
+	# A server of S3, from `scripts/deps storage`.
+	TSSHIM_TEST_MOTO=${TSSHIM_TEST_MOTO:-$ts_cache/moto}
+	export TSSHIM_TEST_READERS TSSHIM_TEST_MOTO
 	run_suite build-test storage
 }
 

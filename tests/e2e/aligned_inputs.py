@@ -11,17 +11,22 @@ import support
 from aligned_common import counter, job, samples, together, without_ring
 from support import Group, finish, run, start
 
+support.search("tests", "storage")
+import mounted  # noqa: E402
+
 FILES = 48
 
 
 class Inputs:
-    """A directory of files, jobs that read them, and one of these that keeps the ring."""
+    """A directory of files, jobs that read them, and one of these that keeps the ring.  With a @storage the
+    files are there: jobs read them at its mount, the test changes them behind it."""
 
-    def __init__(self, **settings):
+    def __init__(self, storage=None, **settings):
         # The test build also takes files that are younger than a minute.
         self.group = Group(support.TEST_LIBRARY, TSSHIM_ALIGN="7", TSSHIM_VERIFY="0",
                            TSSHIM_TEST_YOUNG_INPUTS="1", **settings)
         self.directory = tempfile.TemporaryDirectory()
+        self.name, self.source = (storage.path, storage.source) if storage else [self.directory.name] * 2
         self.jobs = []
 
     def __enter__(self):
@@ -37,13 +42,13 @@ class Inputs:
         self.directory.cleanup()
 
     def path(self, number):
-        return os.path.join(self.directory.name, "%03d" % number)
+        return os.path.join(self.source, "%03d" % number)
 
     def write(self, number, text):
         support.write(self.path(number), "%s %d" % (text, number))
 
     def command(self, *options):
-        return job("--files", self.directory.name, "--epochs", 1, *options)
+        return job("--files", self.name, "--epochs", 1, *options)
 
     def two_jobs_that_stay(self):
         """Two jobs that have shared all files and keep the ring."""
@@ -77,7 +82,7 @@ class Inputs:
 def test_files_read_from_copies_are_listed_as_what_they_are_copies_of():
     """With known paths a copy is opened without the original; a hit looks at the original."""
     with Inputs(TSSHIM_STAGE="shm", TSSHIM_STAGE_METADATA="600") as inputs:
-        directory = inputs.directory.name
+        directory = inputs.name
         inputs.group.settings["TSSHIM_DATASET"] = "files=" + directory
         reader = start([support.PYTHON, "-c", "import os, sys, time\n"
                         "for name in sorted(os.listdir(sys.argv[1])):\n"
@@ -128,6 +133,22 @@ def test_a_changed_file_is_read_again():
         inputs.two_jobs_that_stay()
         for victim in range(0, FILES, 2):
             CHANGES[victim // 2 % len(CHANGES)](inputs.path(victim))
+        got, wanted = inputs.another()
+        assert got == wanted
+        assert inputs.passed("torch_changed") >= FILES // 2 - 4, inputs.passed("torch_changed")
+
+
+def test_a_changed_file_is_read_again_though_the_kernel_keeps_its_attributes():
+    """On FUSE an open asks for none, so a job that takes a sample has to."""
+    kept = {"attr_timeout_ms": 600000, "entry_timeout_ms": 600000, "readdirplus": 0}
+    with mounted.Mounted(**kept) as storage, Inputs(storage) as inputs:
+        inputs.two_jobs_that_stay()
+        inputs.another_takes_all()
+        for victim in range(0, FILES, 2):
+            path = os.path.join(storage.path, os.path.basename(inputs.path(victim)))
+            before = os.stat(path)
+            rewrite(inputs.path(victim))
+            assert os.stat(path).st_mtime_ns == before.st_mtime_ns, "not kept"
         got, wanted = inputs.another()
         assert got == wanted
         assert inputs.passed("torch_changed") >= FILES // 2 - 4, inputs.passed("torch_changed")
@@ -199,6 +220,6 @@ def test_the_same_path_in_another_mount_namespace_is_another_file():
         raise support.Skip("namespaces", "needs root and unshare")
     with Inputs() as inputs:
         inputs.two_jobs_that_stay()
-        got, wanted = inputs.another([*other, inputs.directory.name])
+        got, wanted = inputs.another([*other, inputs.name])
         assert got == wanted
         assert inputs.passed("torch_changed") >= FILES - 4

@@ -262,6 +262,22 @@ def test_a_lone_job_asks_slow_storage_for_nothing_more():
     assert sum(asked["auto"].values()) <= sum(asked["off"].values()), asked
 
 
+def test_a_file_changed_while_the_kernel_keeps_its_attributes():
+    """On FUSE an open asks for none; a confirmed copy is of what was there before, and so are these."""
+    with on_slow_storage(readdirplus=0, **KEPT) as (storage, group):
+        for _ in range(2):
+            assert support.finish(job(group, "read", storage.path)).status == 0
+        assert group.staged() == (8, 8, {}), group.staged()
+        for name in ("f1", "f2"):
+            path = os.path.join(storage.path, name)
+            before = os.stat(path)
+            support.overwrite(os.path.join(storage.source, name), 100, b"changed")
+            assert os.stat(path).st_mtime_ns == before.st_mtime_ns, "not kept"
+        got = support.finish(job(group, "read", storage.path))
+        equal(run([PYTHON, CHILD, "read", storage.source]), got, "changed")
+        assert group.staged() == (8, 8 + 6, {"stage_changed": 2}), group.staged()
+
+
 def test_errors_of_slow_storage_are_what_the_program_sees():
     """Reads that fail, then opens that fail, then none: as without us, and nothing bad is kept."""
     with on_slow_storage(**KEPT) as (storage, group):
