@@ -107,7 +107,8 @@ class Drawn(aligned.Drawn):
             verdict = None
         try:
             if request.is_ahead:
-                self._take_ahead(request.work, request.position, verdict)
+                if verdict == native.CLAIM:
+                    self.take_ahead(request.work, request.position)
             elif request.position < self.failed_at:
                 aligned.fetch.Fetch._settle(self, request.position, verdict)
         finally:
