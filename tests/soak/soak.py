@@ -156,7 +156,7 @@ class Soak:
         support.wait_until(lambda: not self.helpers(), "helpers end with their jobs", guard=120)
         for number in range(2):
             self.place.site.nodes.run(number, [self.place.tsrun, "gc"])
-        self.wrong += self.faults.said
+        self.wrong += [*self.faults.said, *("no draw of free order: " + sample for sample in sorted(self.place.no_draws()))]
         left = self.objects()[0]
         for number in range(2):
             left += [support.read("/proc/%d/comm" % process).strip() for process in self.place.site.nodes.processes(number)
