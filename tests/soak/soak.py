@@ -14,6 +14,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import sys
 import time
 
@@ -35,15 +36,16 @@ class Soak:
         self.place, self.rate, self.runs = place, rate, {}
         self.faults = soak_faults.Faults(place, self.runs)
         self.turns = collections.Counter()
-        self.totals = collections.Counter()
+        self.totals, self.begun = collections.Counter(), collections.Counter()
         self.rows, self.wrong, self.closing = [], [], False
 
     def start(self, slot):
-        node, _, kinds, _ = SLOTS[slot]
+        node, _, kinds, fake = SLOTS[slot]
         kinds = [kind for kind in kinds if kind in self.place.kinds] or ["default"]
         kind = kinds[self.turns[slot] % len(kinds)]
         self.turns[slot] += 1
-        hurt = self.faults.short[node] if soak_runs.RECIPES[kind].workers else ()
+        hurt = self.faults.short[node] if soak_runs.RECIPES[kind].workers or fake else ()
+        self.begun[slot] = time.monotonic()
         self.runs[slot] = Run(self.place, slot, kind, hurt)
         self.totals["runs"] += 1
 
@@ -65,7 +67,7 @@ class Soak:
                 del self.runs[slot]
                 self.end(run)
         for slot in range(len(SLOTS)):
-            if slot not in self.runs and not self.closing:
+            if slot not in self.runs and not self.closing and time.monotonic() > self.begun[slot] + 2:
                 self.start(slot)
         self.faults.tick()
 
@@ -180,7 +182,7 @@ def soak(minutes, seed, faults, output=None):
                 one.close()
             finally:
                 for run in one.runs.values():
-                    run.signal(9, everybody=True)
+                    run.signal(signal.SIGKILL, everybody=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     counts = one.faults.counts
@@ -207,6 +209,7 @@ if __name__ == "__main__":
     parser.add_argument("--faults", type=int, help="so many in all (default: fourteen a minute)")
     parser.add_argument("--output", help="a file of JSON (default: bench/results/soak.json after an hour and more)")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and leave nothing
     root = os.path.dirname(os.path.dirname(soak_runs.HERE))
     output = options.output or (os.path.join(root, "bench/results/soak.json") if options.minutes >= 60 else None)
     sys.exit(bool(soak(options.minutes, options.seed, options.faults or 14 * options.minutes, output)))

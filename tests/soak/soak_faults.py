@@ -162,13 +162,13 @@ class Faults:
     # ---- memory ----
 
     def scarce(self, name):
-        """Some node, on which workers of PyTorch may fail from now on until mended()."""
+        """Some node, on which workers of PyTorch may fail, and libfaketime as it starts, until mended()."""
         number = self.random.randrange(2)
         if self.short[number]:
             raise Nothing
         self.short[number].add(name)
         for run in self.runs.values():
-            if run.node == number and run.recipe.workers:
+            if run.node == number and (run.recipe.workers or run.is_young()):
                 run.hurt.add(name)
         return number
 

@@ -265,6 +265,10 @@ class Run:
         with contextlib.suppress(ProcessLookupError):
             (os.killpg if everybody else os.kill)(self.pid, number)
 
+    def is_young(self):
+        """Whether libfaketime may still be on its way to its shared memory, without which it ends a program."""
+        return SLOTS[self.slot][3] and not self.lines
+
     def is_over(self):
         """Whether it has ended, with all of its workers.  Workers that their job did not live to tell stay for ever."""
         now = time.monotonic()
