@@ -16,6 +16,7 @@ import random
 import shutil
 import signal
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -129,8 +130,8 @@ class Soak:
     def go(self, minutes):
         print(" ".join("%5s" % name for name in COLUMNS), flush=True)
         begin, fault = time.monotonic(), time.monotonic() + 5
-        self.faults.random.random()
-        minute = 1
+        minute, searcher = 1, threading.Thread(target=self.place.search)
+        searcher.start()
         while minute <= minutes:
             self.tick()
             now = time.monotonic()
@@ -140,7 +141,11 @@ class Soak:
             if now >= begin + 60 * minute:
                 self.row(minute)
                 minute += 1
+                if not searcher.is_alive():
+                    searcher = threading.Thread(target=self.place.search)
+                    searcher.start()
             time.sleep(.05)
+        searcher.join()
 
     def close(self):
         """No more faults; jobs go on to their ends, helpers end by themselves, and gc takes the kept ring."""
@@ -154,11 +159,12 @@ class Soak:
             self.tick()
             return not self.runs
         support.wait_until(over, lambda: [run.kind for run in self.runs.values()], guard=2 * soak_runs.GUARD)
-        self.row(self.rows[-1][0] + 1 if self.rows else 1)
+        self.row(self.rows[-1][0] + 1)
         support.wait_until(lambda: not self.helpers(), "helpers end with their jobs", guard=120)
         for number in range(2):
             self.place.site.nodes.run(number, [self.place.tsrun, "gc"])
-        self.wrong += [*self.faults.said, *("no draw of free order: " + sample for sample in sorted(self.place.no_draws()))]
+        self.row(self.rows[-1][0] + 1)
+        self.wrong += [*self.faults.said, *("no draw of free order: " + sample for sample in sorted(self.place.search()))]
         left = self.objects()[0]
         for number in range(2):
             left += [support.read("/proc/%d/comm" % process).strip() for process in self.place.site.nodes.processes(number)
@@ -188,12 +194,12 @@ def soak(minutes, seed, faults, output=None):
     counts = one.faults.counts
     if output:
         support.write(output, json.dumps({
-            "title": "An hour of trouble", "seed": seed, "minutes": minutes, "columns": COLUMNS, "rows": one.rows, "wrong": one.wrong,
-            "faults": dict(sorted(counts.items())), "totals": one.totals}, indent=1) + "\n")
+            "title": "An hour of trouble", "seed": seed, "minutes": minutes, "columns": COLUMNS, "rows": one.rows,
+            "wrong": one.wrong, "faults": dict(sorted(counts.items())), "totals": one.totals}, indent=1) + "\n")
     print(" ".join("%s %d" % pair for pair in sorted(counts.items())))
-    print("soak: %d minutes, %d faults of %d kinds, %d runs (%d ended early), %d samples compared, %d wrong, %d hangs, %d left" % (
-        minutes, sum(counts.values()), len(counts), one.totals["runs"], one.totals["early"], one.totals["samples"],
-        one.totals["wrong"], one.totals["hangs"], one.totals["left"]), flush=True)
+    print("soak: %d minutes, %d faults of %d kinds, %d runs (%d ended early), %d samples compared, %d wrong, %d hangs, "
+          "%d left" % (minutes, sum(counts.values()), len(counts), *map(one.totals.get, (
+              "runs", "early", "samples", "wrong", "hangs", "left"), [0] * 6)), flush=True)
     return one.wrong
 
 

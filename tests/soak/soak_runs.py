@@ -29,11 +29,12 @@ import support  # noqa: E402
 JOB = os.path.join(HERE, "soak_job.py")
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "tsshim")
+READERS = os.path.dirname(os.environ.get("TSSHIM_TEST_READERS", CACHE + "/readers/bin/python"))
 # A release of WebDataset, and where the readers' interpreter has what it needs.
-STREAMS = ":".join([os.path.join(os.environ.get("TSSHIM_TEST_STREAMS", CACHE + "/webdataset"), "0.2.86"), *glob.glob(os.path.join(
-    os.path.dirname(os.environ.get("TSSHIM_TEST_READERS", CACHE + "/readers/bin/python")), "..", "lib", "python3*", "site-packages"))])
+STREAMS = ":".join([os.path.join(os.environ.get("TSSHIM_TEST_STREAMS", CACHE + "/webdataset"), "0.2.86"),
+                    *glob.glob(READERS + "/../lib/python3*/site-packages")])
 CORPUS = os.environ.get("TSSHIM_TEST_CORPUS_PYTHON", CACHE + "/corpus/bin/python")
-PICTURES, CHANGING, FILES, VERSIONS, EPOCHS = 160, 48, 120, 3, 3
+PICTURES, CHANGING, FILES, VERSIONS, EPOCHS, PART = 160, 48, 120, 3, 3, 16
 ALIGN = {"TSSHIM_ALIGN": "7"}
 GUARD = 600  # seconds for a run that takes one minute; more means that it hangs
 
@@ -60,7 +61,13 @@ IN_C = ("pixels", "staged")
 SLOTS = [(0, "a", ["strict", "changing"], True), (1, "a", ["wide", "staged"], False),
          (0, "a", ["free", "staged"], False), (0, "a", ["slow", "changing", "default"], True),
          (0, "b", ["stream", "default"], False), (0, "b", ["stream", "hf"], False),
-         (0, "b", ["hf", "pixels"], False), (0, "b", ["pixels"], True), (0, "a", ["elder"], False)]  # the last one as long as all goes on
+         (0, "b", ["hf", "pixels"], False), (0, "b", ["pixels"], True),
+         (0, "a", ["elder"], False)]  # the last one as long as all goes on
+
+
+def drawn(lines):
+    """The samples in these, without their epochs."""
+    return {line.split(" ", 2)[2] for line in lines if line.startswith("epoch ")}
 
 
 class History:
@@ -95,9 +102,10 @@ class Place:
     def __init__(self, folder, random):
         self.folder, self.random = folder, random
         self.install, self.clock = folder + "/install", folder + "/clock"
-        self.expected, self.kinds = {}, [kind for kind in RECIPES if kind != "hf" or os.path.exists(os.path.dirname(CORPUS) + "/../complete")]
+        has_hf = os.path.exists(os.path.dirname(CORPUS) + "/../complete")
+        self.expected, self.kinds = {}, [kind for kind in RECIPES if kind != "hf" or has_hf]
         self.name = "soak-%d" % os.getpid()
-        self.free, self.unknown = 0, set()  # runs in free order, and what they were given that is not known yet
+        self.free, self.given = 0, set()  # runs in free order, and the samples that they were given
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -171,20 +179,21 @@ class Place:
             self.expected = {kind: [pool.submit(self.alone, kind, data) for data in (
                 versions if RECIPES[kind].check == "versions" else [None])] for kind in self.kinds}
         self.expected = {kind: [one.result() for one in found] for kind, found in self.expected.items()}
-        self.draws = {line.split(" ", 2)[2] for line in self.expected["slow"][0] if line.startswith("epoch ")}
+        self.draws, self.drawn = drawn(self.expected["slow"][0]), EPOCHS
 
-    def no_draws(self):
-        """Of samples that jobs in free order were given, those that are no draw at all.  A new job begins where
-        the job in front is, so there may be as many as all of them together had epochs."""
-        if self.unknown:
-            more = self.alone("slow", first=EPOCHS, epochs=EPOCHS * (1 + self.free))
-            self.draws |= {line.split(" ", 2)[2] for line in more if line.startswith("epoch ")}
-        return self.unknown - self.draws
+    def search(self):
+        """Of the samples that jobs in free order were given, those that are no draw, once it has ended.  A new job
+        begins where the job in front is, so there may be as many draws as all of them together had epochs."""
+        while self.given - self.draws and self.drawn < EPOCHS * (1 + self.free):
+            self.draws |= drawn(self.alone("slow", first=self.drawn, epochs=PART))
+            self.drawn += PART
+        return self.given - self.draws
 
     def environment(self, node, group, kind, fake):
         """Of a job; each group decides on its memory, its copies and its log by itself."""
         settings = {"TSSHIM_GROUP": self.name + group, "TSSHIM_EVENTS": "on", "TSSHIM_VERIFY": "1",
-                    "PYTHONPATH": STREAMS if kind == "stream" else "", "XDG_STATE_HOME": self.path("state"), **RECIPES[kind].settings}
+                    "PYTHONPATH": STREAMS if kind == "stream" else "", "XDG_STATE_HOME": self.path("state"),
+                    **RECIPES[kind].settings}
         if group == "a":
             settings.update(TSSHIM_KEEP="1h", TSSHIM_RING="64M", TSSHIM_STAGE="shm", TSSHIM_CLUSTER=self.site.cluster,
                             TSSHIM_DATASET="data=" + self.site.mount)
@@ -200,13 +209,14 @@ class Place:
     @contextlib.contextmanager
     def stand(self):
         """Everything that jobs need, for a block."""
+        site = cluster_nodes.Site(2, self.path("data"), [])  # or there is no way to have one
         self.make_data()
         support.write(self.clock, "+0\n")
         os.mkdir(self.path("state"))
         os.mkdir(self.path("logs"))
         self.tsrun = support.install(self.install)
         self.expect()
-        with cluster_nodes.Site(2, self.path("data"), []) as self.site:
+        with site as self.site:
             for number in range(2):
                 self.resize(number)
             self.site.up()
@@ -243,8 +253,9 @@ class Run:
         self.log = place.path("logs/%04d-%s" % (Run.serial, kind))
         words = place.site.nodes.inside(self.node, place.tsrun, "--", *place.command(kind, place.site.mount))
         with open(self.log, "wb") as errors:
-            self.process = subprocess.Popen(words, env=place.environment(self.node, self.group, kind, fake), stdin=subprocess.DEVNULL,
-                                            stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
+            self.process = subprocess.Popen(
+                words, env=place.environment(self.node, self.group, kind, fake), stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
         if kind in IN_C:
             fcntl.fcntl(self.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
         self.pid, self.began = self.process.pid, time.monotonic()
@@ -290,7 +301,7 @@ class Run:
         for process in [self.pid, *self.place.members(self.pid)]:
             with contextlib.suppress(OSError):
                 found.append("%d %s" % (process, support.read("/proc/%d/cmdline" % process).replace("\0", " ")))
-                found.append("%s %s" % (support.read("/proc/%d/wchan" % process), support.read("/proc/%d/status" % process)[:200]))
+                found += [support.read("/proc/%d/%s" % (process, name))[:200] for name in ("wchan", "status")]
             if shutil.which("gdb"):
                 found.append(subprocess.run(["gdb", "-p", str(process), "-batch", "-ex", "thread apply all bt 25"], text=True,
                                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60).stdout)
@@ -340,7 +351,7 @@ class Run:
         return number
 
     def in_any_order(self, expected, lines, whole):
-        """Every index once an epoch; every sample that of a draw, see no_draws(), and none twice."""
+        """Every index once an epoch; every sample that of a draw, see Place.search(), and none twice."""
         had, count = set(), 0
         self.place.free += 1
         for line in lines:
@@ -351,7 +362,7 @@ class Run:
             if sample in had or place in had:
                 self.fail("%r is there twice" % line)
             had |= {sample, place}
-            self.place.unknown |= {sample} - self.place.draws
+            self.place.given.add(sample)
             count += 1
         if whole and count != EPOCHS * PICTURES:
             self.fail("%d samples" % count)
