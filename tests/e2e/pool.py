@@ -149,6 +149,17 @@ def test_nothing_lies_in_dev_shm():
     support.wait_until(lambda: not any(map(os.path.exists, left)), "all of %s go" % left)
 
 
+def test_labels_arrive_though_dev_shm_is_full():
+    """The feeding thread would drop a batch whose labels have no room there, and the trainer wait for ever."""
+    if os.getuid() != 0 or support.run(["unshare", "--mount", "true"]).status != 0:
+        raise support.Skip("namespaces", "needs root and unshare")
+    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c",
+               'mount -t tmpfs -o size=8m none /dev/shm && exec "$@"', "sh", PYTHON, VICTIM, "1", "full"]
+    outcome = support.run(command, environment(FILL="1"))
+    assert "No space left" in outcome.output, outcome.output
+    support.equal(victim(0, "full"), outcome, "full")
+
+
 def test_workers_of_a_killed_trainer_end():
     program = ("import sys, time; sys.argv = ['x', '1']; sys.path.insert(0, %r)\n"
                "from pool_victim import *\n"

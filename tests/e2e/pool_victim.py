@@ -174,6 +174,25 @@ def labels_kept():
     print(torch.cat(numbers).tolist())
 
 
+class Filling(Pictures):
+    """From the first item on /dev/shm is full; of the first batches torch wants some of it for labels."""
+
+    def __getitem__(self, index):
+        if index == 0 and "FILL" in os.environ:
+            with open("/dev/shm/full", "wb", buffering=0) as file:
+                try:
+                    while file.write(bytes(4096)) == 4096:
+                        pass
+                except OSError as error:
+                    print("~", error, flush=True)
+        return super().__getitem__(index)
+
+
+def full():
+    for images, labels in loader(Filling(), workers=1):
+        print(right(images, labels), digest(images), labels.tolist())
+
+
 def properties():
     for images, labels in loader():
         print(images.is_shared(), images.storage().is_shared(), images.stride(),

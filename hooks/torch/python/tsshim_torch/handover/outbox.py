@@ -228,9 +228,10 @@ class Outbox:
 
     def is_at_first(self):
         """Was the first storage of a message asked for last, and can the receiver give something back?"""
-        return self._is_feeding() and self._place == 1 and len(self._buffers) > 0
+        return self.is_feeding() and self._place == 1 and len(self._buffers) > 0
 
-    def _is_feeding(self):
+    def is_feeding(self):
+        """Whether this is the thread that sends messages to the trainer."""
         return threading.current_thread() is getattr(self._queue, "_thread", None)
 
     def parcel(self, storage):
@@ -238,7 +239,7 @@ class Outbox:
         if os.getpid() != self._pid:
             return None
         buffer = self._buffers.get(storage._cdata)
-        if not self._is_feeding():
+        if not self.is_feeding():
             if buffer is not None:  # to somebody who will not tell us when he is done with it
                 self._control.put(buffer.index, RETIRED, 1)
             return None

@@ -170,7 +170,22 @@ def _reduce(storage):
             _inbox.sent_on(storage)
     except Exception as error:  # torch sends it
         guard.failed(error)
-    return (_rebuild_as_torch, _torch_reduce(storage)) if is_first else _torch_reduce(storage)
+    try:
+        reduced = _torch_reduce(storage)
+    except (OSError, RuntimeError):
+        # /dev/shm is full.  The feeding thread would drop the message, for which the trainer then waits for ever.
+        if _outbox is None or not _outbox.is_feeding() or storage.device.type != "cpu":
+            raise
+        reduced = _rebuild_from_bytes, (ctypes.string_at(storage.data_ptr(), storage.nbytes()),)
+    return (_rebuild_as_torch, reduced) if is_first else reduced
+
+
+def _rebuild_from_bytes(data):
+    """A storage that lies in no shared memory."""
+    import torch
+    storage = torch.UntypedStorage(len(data))
+    ctypes.memmove(storage.data_ptr(), data, len(data))
+    return storage
 
 
 def _rebuild_as_torch(rebuild, arguments):
