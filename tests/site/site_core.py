@@ -200,7 +200,7 @@ def test_slurm_passes_what_the_table_says(site):
         support.wait_until(lambda: site.ask("squeue", "-h") == "", site.told)
         for script in ("prolog", "epilog", "taskprolog"):
             recorded[script] = dict(line.split("=", 1) for line in site.read("/run/site/recorded." + script).splitlines()
-                                    if line.startswith("SLURM_"))
+                                    if line.startswith("SLURM"))
     os.chmod(site.at("/run/site"), 0o755)
     now = "%02d.%02d" % version()
     for script, name, since, when, _ in table:
