@@ -93,6 +93,8 @@ def show(epoch, batches):
             print("raised", str(error).strip().rpartition("\n")[2])
             continue
         except (RuntimeError, OSError) as error:  # a worker is gone, or what it was about to hand over
+            with contextlib.suppress(RuntimeError):  # torch's handler may still have to say so
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             print("ended", epoch, "DataLoader worker" in str(error) or isinstance(error, OSError))
             return
         print("batch", epoch, indices.tolist(), hashlib.md5(pictures.numpy().tobytes()).hexdigest()[:12])

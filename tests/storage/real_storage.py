@@ -23,6 +23,7 @@ OLD = 3600  # seconds: how long ago files were written, as far as they say
 KEPT = 600  # seconds for which kernels keep what they know of files, in tests of that
 
 kinds = pytest.mark.parametrize("kind", sorted(servers.KINDS))
+few = pytest.mark.parametrize("kind", [support.left_unless(kind == "glusterfs", kind) for kind in sorted(servers.KINDS)])
 
 # What makes a client's kernel half keep attributes and names for KEPT seconds.
 KEEPS = {"glusterfs": ["--attribute-timeout=%d" % KEPT, "--entry-timeout=%d" % KEPT, "--use-readdirp=no"],
@@ -132,7 +133,7 @@ def test_a_file_changes_each_time_it_is_read(kind):
             equal(reference, finish(reader(storage, group)), turn)
 
 
-@kinds
+@few
 def test_a_server_that_stutters(kind):
     """It stops and goes on all the time, in mid-read and in mid-copy: jobs read as if it were slow."""
     with storage_of(kind, {**small(8), "flarge": content(99, LARGE)}) as (storage, group):
@@ -156,7 +157,7 @@ def test_a_server_that_stutters(kind):
             equal(reference, outcome, "stutters")
 
 
-@kinds
+@few
 def test_a_server_that_stops_for_long(kind):
     with storage_of(kind, small()) as (storage, group):
         reference = wanted(storage)
@@ -188,7 +189,7 @@ def test_a_server_killed_while_files_are_copied(kind):
         all_read(storage, group, "after the kill")
 
 
-@kinds
+@few
 def test_a_mount_that_comes_again(kind):
     """A job keeps its copy, and jobs after that read what is there then."""
     with storage_of(kind, small(3)) as (storage, group):
@@ -206,7 +207,7 @@ def test_a_mount_that_comes_again(kind):
         all_read(storage, group, "after")
 
 
-@kinds
+@few
 def test_no_room_for_more(kind):
     with storage_of(kind, small(12), group={"TSSHIM_STAGE_SIZE": "2M"}) as (storage, group):
         all_read(storage, group, "full")

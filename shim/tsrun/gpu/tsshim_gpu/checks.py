@@ -16,6 +16,7 @@ from .other import Gone, Other
 
 ROUNDS = 5  # the best of them
 COST_SECONDS = 1.5  # for all copies of one way
+OUT_OF_TURN_S = 0.5  # has a stream to do what it should not do yet
 FASTER = 2  # times that a copy within the GPU has to be as fast as one over the bus (hooks/cuda/gpu_ring.c has the same)
 
 # Calls that bring bytes, and whether they take a stream.
@@ -159,6 +160,10 @@ class Checks:
         self.driver.cuEventRecord(event, self.gpu.stream)
         self.driver.cuStreamWaitEvent(self.gpu.second, event, 0)
         self.driver.cuMemcpyDtoDAsync_v2(behind, self.place, count, self.gpu.second)
+        # A stream that does not wait for the other one has time to show it.
+        end = time.monotonic() + OUT_OF_TURN_S
+        while self.driver.ask("cuStreamQuery", self.gpu.second) == NOT_READY and time.monotonic() < end:
+            pass
         hold.let_go()
         self.need_equal(behind, wanted, count, "a copy in a stream that waits for another", self.gpu.second)
         wanted = self.next()
