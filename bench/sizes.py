@@ -297,6 +297,7 @@ def measure(setup):
         for name, (phase, *arguments) in phases.items():
             found, raw[name] = phase(setup, name, *arguments)
             rows += map(with_quartiles, found)
+            __import__('json').dump(rows, open('/tmp/sizes.partial.json', 'w')); print(name, __import__('time').ctime(), file=open('/tmp/sizes.progress', 'a'))
         cores = machine.cores()
     finally:
         os.sched_setaffinity(0, affinity)

@@ -134,6 +134,7 @@ Test(mail, what_was_won_and_is_not_made_is_returned)
 {
 	struct desk desk = {.answer = TS_MAIL_SAYS_WON, .count = 1};
 	struct ts_mail_request request = request_of(3, GUARD_NS);
+	int lock = enter(); /* or who asks finds that there is no helper, before the thread runs */
 	pthread_t thread = begin_serving(&desk);
 
 	cr_expect(eq(int, ts_mail_ask(&mail, &request, &slot_index), TS_MAIL_SAYS_WON));
@@ -143,6 +144,7 @@ Test(mail, what_was_won_and_is_not_made_is_returned)
 	cr_expect(eq(u32, desk.last.kind, TS_MAIL_RETURN));
 	cr_expect(eq(u64, desk.last.inode, 3));
 	expect_all_free();
+	close(lock);
 }
 
 /* ---- deadlines -------------------------------------------------------------------------- */
