@@ -338,18 +338,11 @@ bool ts_sample_is_ours(struct ts_sample *sample)
 	return false;
 }
 
-/* Whether the record of @sample, which was taken, was counted when this job made it. */
-static bool is_counted(const struct ts_sample *sample)
-{
-	return (sample->splits && sample->take.lease.producer == ts_identity_job()) ||
-	       was_ahead(sample);
-}
-
 void tsshim_sample_taken(struct ts_sample *sample)
 {
 	const struct ts_lease *lease = &sample->take.lease;
 
-	if (ts_sample_is_ours(sample) && sample->held == TS_HELD_LEASE && !is_counted(sample)) {
+	if (ts_sample_is_ours(sample) && sample->held == TS_HELD_LEASE && !was_ahead(sample)) {
 		/* A chunk goes to several batches, and is counted where it goes to. */
 		if (sample->whole > 1 && lease->producer == ts_identity_job())
 			ts_session_count_made(TS_KIND_SAMPLE, sample->part);
@@ -416,7 +409,7 @@ void tsshim_sample_begin(struct ts_sample *sample, int how)
 	sample->listing = sample->observing || ts_config()->align;
 	/* To verify what was made ahead is to make it a second time. */
 	bool is_lease = ts_sample_is_ours(sample) && sample->held == TS_HELD_LEASE;
-	sample->again = (how & TS_SAMPLE_AGAIN) != 0 || (is_lease && is_counted(sample));
+	sample->again = (how & TS_SAMPLE_AGAIN) != 0 || (is_lease && was_ahead(sample));
 	sample->ahead = (how & TS_SAMPLE_AHEAD) != 0;
 	sample->view.inputs = NULL;
 	sample->view.unfit = NULL;
@@ -651,21 +644,6 @@ uint64_t tsshim_sample_claim_batch(
 			break;
 	}
 	return batch->count;
-}
-
-/* ---- batches that workers of one job split ------------------------------------------- */
-
-void tsshim_sample_split(struct ts_sample *sample, int splits)
-{
-	enum ts_reason none;
-	const struct ts_session *session = ts_session_enter(&none);
-
-	if (!session)
-		return;
-	sample->splits = splits != 0;
-	/* An item that waits is not at work, and may be the one that takes long. */
-	sample->slack_ns = splits ? TS_WAIT_MAX_NS : 0;
-	ts_store_want(session->store, TS_KIND_SAMPLE, splits != 0);
 }
 
 /* ---- items that go to nobody else: seeds, notes and counts --------------------------- */

@@ -270,14 +270,6 @@ TS_EXPORT uint64_t tsshim_sample_take_batch(struct ts_sample *sample,
 TS_EXPORT uint64_t tsshim_sample_claim_batch(
 	struct ts_sample *sample, const struct ts_sample_batch *batch, uint64_t from);
 
-/**
- * Whether workers of this job make samples for each other's batches, by way of @sample.  While
- * so, this process claims and publishes though no other job asks; what its own job has made
- * was counted then; and a take() waits TS_WAIT_MAX_NS for any claim.  Joins the store.  Not
- * with --across nodes.
- */
-TS_EXPORT void tsshim_sample_split(struct ts_sample *sample, int splits);
-
 /* ---- items that go to nobody else ---------------------------------------------------- */
 
 /*

@@ -70,7 +70,6 @@ struct ts_sample {
 	bool observing; /* for a record, or to be told */
 	bool again;     /* how the item is made: TS_SAMPLE_AGAIN, */
 	bool ahead;     /* and TS_SAMPLE_AHEAD */
-	bool splits;    /* tsshim_sample_split() */
 	struct ts_key key;
 	uint32_t part, whole; /* samples that are meant, of those in the record */
 	uint32_t occurrence;

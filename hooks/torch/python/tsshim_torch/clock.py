@@ -26,8 +26,3 @@ def thread():
 def thread_ns():
     """The same in nanoseconds: read before and after each item."""
     return time.thread_time_ns()
-
-
-def passing_ns():
-    """Nanoseconds of a clock that goes on while this thread waits."""
-    return time.monotonic_ns()

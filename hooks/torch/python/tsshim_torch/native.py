@@ -116,7 +116,6 @@ _FUNCTIONS = (
     ("sample_take_batch", _number, [_pointer, _pointer, _number, _int]),
     ("sample_claim_batch", _number, [_pointer, _pointer, _number]),
     ("sample_copy", None, [_pointer, _pointer, _number, _number]),
-    ("sample_split", None, [_pointer, _int]),
     ("sample_lone_begin", None, [_pointer]),
     ("sample_lone_next", None, [_pointer]),
     ("sample_lone_end", None, [_pointer, _number, _int, _text]),
@@ -269,7 +268,7 @@ class Sample:
         if not self.handle:
             raise MemoryError
         self.view = _View.from_address(self.handle)
-        for name in ("taken", "verified", "drop", "begin", "weigh", "note", "seek", "claim_batch", "split"):
+        for name in ("taken", "verified", "drop", "begin", "weigh", "note", "seek", "claim_batch"):
             setattr(self, name, partial(getattr(library, "tsshim_sample_" + name), self.handle))
         for name in ("take_batch", "across", "found"):
             setattr(self, name, partial(getattr(_unlocked, "tsshim_sample_" + name), self.handle))

@@ -34,9 +34,7 @@ def install():
         atexit.register(_at_end, os.getpid())
     elif native.settings.share in (native.SHARE_AUTO, native.SHARE_SAMPLES):
         _prepare_workers(dataloader.DataLoader, "batch.exact")
-        _wrap_sending(dataloader._MultiProcessingDataLoaderIter)
         _wrap_fetch(fetcher, _fetch_exact)
-        _wrap_worker(dataloader._utils.worker)
     elif native.settings.share == native.SHARE_PIXELS:
         _prepare_workers(dataloader.DataLoader, None)
     from .handover import pool
@@ -72,10 +70,11 @@ def _prepare_workers(loader_class, name):
     guard.wrap(loader_class, "_get_iterator", _get_iterator)
 
 
-def _attempt(step, *arguments, of="naming.loaders"):
-    """A function of that module, whose errors are of no concern to the program."""
+def _attempt(step, *arguments):
+    """A function of loaders.py, whose errors are of no concern to the program."""
     try:
-        return getattr(importlib.import_module(__package__ + ".sharing." + of), step)(*arguments)
+        from .sharing.naming import loaders
+        return getattr(loaders, step)(*arguments)
     except Exception as error:
         native.failed(error)
         return None
@@ -235,10 +234,7 @@ def _wrap_iterators(base, dataloader):
             return (yield)[0]
         try:
             _forget()
-            work = yield from plan.next_index(self)
-            if work is not None:
-                _attempt("post", self, work, of="batch.split")
-            return work
+            return (yield from plan.next_index(self))
         except (asking.Meant, asking.Raised):
             raise
         except Exception:
@@ -252,12 +248,8 @@ def _wrap_iterators(base, dataloader):
             raise
 
     def __next__(self):
-        plan = getattr(self, "_tsshim_plan", None)
-        if plan is not None:
-            _attempt("await_next", self, True, of="batch.split")
         data, error = yield
-        if plan is not None:
-            _attempt("await_next", self, False, of="batch.split")
+        plan = getattr(self, "_tsshim_plan", None)
         if plan is not None and error is None:
             plan.deliver()
         elif plan is not None and isinstance(error, StopIteration):
@@ -266,24 +258,6 @@ def _wrap_iterators(base, dataloader):
 
     for ours in (__init__, _reset, _next_index, __next__):
         guard.wrap(base, ours.__name__, ours)
-
-
-def _wrap_sending(kind):
-    """Let workers know of each other's batches, and whether the trainer waits (split.py)."""
-    def _next_index(self):
-        indices, error = yield
-        if error is None:
-            _attempt("post", self, indices, of="batch.split")
-        return indices
-
-    def __next__(self):
-        _attempt("await_next", self, True, of="batch.split")
-        data, _ = yield
-        _attempt("await_next", self, False, of="batch.split")
-        return data
-
-    for ours in (_next_index, __next__):
-        guard.wrap(kind, ours.__name__, ours)
 
 
 # ---- whose samples they are, with --locality ----
@@ -393,12 +367,8 @@ def _wrap_fetch(fetcher, ours, plain=None):
 
 def _wrap_worker(worker):
     def _worker_loop(*args, **kwargs):
-        from .sharing.batch import ahead, split
-        queue = ahead.QueueAhead(args[2])
-        if native.settings.aligned:
-            from .sharing.batch import aligned
-            aligned.worker_queue = queue
-        split.begin(queue)
+        from .sharing.batch import ahead, aligned
+        queue = aligned.worker_queue = ahead.QueueAhead(args[2])
         yield (*args[:2], queue, *args[3:])
 
     if guard.takes(worker._worker_loop, "dataset_kind", None, "index_queue"):

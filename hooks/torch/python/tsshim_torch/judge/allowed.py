@@ -147,7 +147,6 @@ CALLS = {
     "math": ((_ANY, "ceil floor sqrt exp log log2 log10 pow sin cos tan asin acos atan atan2 "
                     "hypot degrees radians fabs fmod gcd isclose isnan isinf isfinite copysign "
                     "trunc prod fsum tanh comb factorial"),),
-    "time": ((_PLAIN, "sleep"),),
     "posixpath": ((_ANY, "join basename dirname splitext split normpath commonprefix"),),
     "os": ((_ANY, "fspath"),),
     "json": ((Call("fresh", 1), "loads load"),),

@@ -107,8 +107,7 @@ class Drawn(aligned.Drawn):
             verdict = None
         try:
             if request.is_ahead:
-                if verdict == native.CLAIM:
-                    self.take_ahead(request.work, request.position)
+                self._take_ahead(request.work, request.position, verdict)
             elif request.position < self.failed_at:
                 aligned.fetch.Fetch._settle(self, request.position, verdict)
         finally:

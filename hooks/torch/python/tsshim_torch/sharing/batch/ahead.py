@@ -15,16 +15,15 @@ MOMENTS = 8
 
 def _arrivals(wrapped):
     """
-    What tells whether something may have arrived in the queue @wrapped, or does within so many
-    milliseconds: the system is asked, without the selector that the queue makes for each question: 80 us a
-    time.
+    What tells whether something may have arrived in the queue @wrapped: the system is asked,
+    without the selector that the queue makes for each question: 80 us a time.
     """
     try:
         poll = select.poll()
         poll.register(wrapped._reader, select.POLLIN)
     except (AttributeError, OSError, TypeError, ValueError):  # a queue that we do not know
-        return lambda milliseconds=0: True
-    return lambda milliseconds=0: bool(poll.poll(milliseconds))
+        return lambda: True
+    return lambda: bool(poll.poll(0))
 
 
 class QueueAhead:
@@ -36,21 +35,20 @@ class QueueAhead:
         self._arrivals = _arrivals(wrapped)
         self._trainer = os.getppid()
         self.idle = None  # what to do while nothing is queued; given what tells that it is
-        self.number = -1  # of the batch that was given last
 
     def __getattr__(self, name):
         return getattr(self._wrapped, name)
 
     def get(self, *args, **kwargs):
-        if not self._stash and self.idle is not None:
+        if self._stash:
+            return self._stash.popleft()
+        if self.idle is not None:
             try:
                 self.idle(self._arrivals)
             except Exception as error:  # torch's loop must not see it
                 self.idle = None
                 native.failed(error)
-        given = self._stash.popleft() if self._stash else self._wrapped.get(*args, **kwargs)
-        self.number = given[0] if type(given) is tuple else -1
-        return given
+        return self._wrapped.get(*args, **kwargs)
 
     def stashed(self):
         """How many were in the queue when waiting() was last called, and still are."""
@@ -64,11 +62,7 @@ class QueueAhead:
     def is_over(self):
         """Whether the worker is told to end, or its trainer has gone without a word."""
         self._look()
-        return None in self._stash or self.is_orphan()
-
-    def is_orphan(self):
-        """Whether the trainer has gone without a word."""
-        return os.getppid() != self._trainer
+        return None in self._stash or os.getppid() != self._trainer
 
     def _look(self):
         try:

@@ -12,7 +12,7 @@ from ... import native
 from ..item import generators, private, seeding
 from ..naming import aligned_names, hints, scopes, unread
 from ..order import align, free
-from . import ahead, bulk, chunks, collate, fetch, lone, split
+from . import ahead, bulk, chunks, collate, fetch, lone
 
 
 def expect_workers(loader):
@@ -20,7 +20,6 @@ def expect_workers(loader):
     Batch.expect_workers()
     scopes.expect_workers(loader, judges=not scopes.holds_data(loader.dataset))
     hints.expect(loader)
-    split.expect(loader)
 
 
 _SEEDS = struct.Struct("=QQL")
@@ -124,7 +123,7 @@ class Drawn(fetch.Fetch):
         return not self.scope.is_untried
 
     def _next(self, position, patient):
-        if patient and not self.is_split and not self.scope.is_untried:
+        if patient and not self.scope.is_untried:
             position = self._make_lone(position)
             if position >= self.failed_at:
                 return position, None
@@ -262,6 +261,14 @@ class Drawn(fetch.Fetch):
         else:
             super()._settle(position, verdict)
 
+    def _take_ahead(self, work, position, verdict):
+        if verdict == native.CLAIM:
+            own, self.error = self.error, None
+            self._produce(work.indices[position], verdict, native.AHEAD)
+            if self.error is not None:  # its own batch will raise it
+                work.raised = {**(work.raised or {}), position: self.error}
+            self.error = own
+
     # ---- ahead ----
 
     def _wait(self, position):
@@ -269,11 +276,11 @@ class Drawn(fetch.Fetch):
 
     def wait(self, ask):
         """What @ask(how long to wait) says of what is BUSY, once there is nothing else to do; or BUSY."""
-        if self._look_ahead() or self.chunks is None and split.help_others(self):
+        if self._look_ahead():
             self.moments = 0
             return native.BUSY
         wait = native.WAIT
-        if self.is_split or self.moments < ahead.MOMENTS and self._may_be_sent_more():
+        if self.moments < ahead.MOMENTS and self._may_be_sent_more():
             wait, self.moments = native.MOMENT, self.moments + 1
         return ask(wait)
 
@@ -281,9 +288,6 @@ class Drawn(fetch.Fetch):
         return self.scope.may_look_ahead and worker_queue is not None and self.error is None \
             and not self.scope.is_doubtful() \
             and not (self.scope.bulk and self.scope.bulk.is_whole)
-
-    def may_help(self):
-        return super().may_help() and self._may_look_ahead() and not self.scope.is_untried
 
     def _may_be_sent_more(self):
         """
@@ -306,16 +310,21 @@ class Drawn(fetch.Fetch):
             position = self._claim_ahead(work)
             if position is not None:
                 if not self._is_sought(work, position, True):
-                    self.take_ahead(work, position)
+                    self._take_ahead(work, position, native.CLAIM)
                 return True
         return False
 
     def _claim_ahead(self, work):
         """The position of a sample of @work that is ours to make now, or None."""
-        position = self.claim(work)
-        if position is not None or work.names and work.names[1]:
-            return position
-        while work.looked < len(work.indices):
+        count = len(work.indices)
+        if work.looked < count and (work.names is None
+                                    or work.names[0] is not self.scope.prefixes):
+            work.names = (self.scope.prefixes, self._names(work, work.indices))
+        if work.looked < count and work.names[1]:
+            position = self.sample.claim_batch(work.names[1].reference, work.looked)
+            work.looked = position + 1
+            return position if position < count else None
+        while work.looked < count:
             position, work.looked = work.looked, work.looked + 1
             if not self._name(work, position, work.indices[position]):
                 return None
@@ -333,8 +342,6 @@ Batch = Drawn  # of batches that are shared; across.py puts its own class here
 
 class Apart(Drawn):
     """A batch that is made without sharing, under the same generators; for when we are in doubt."""
-
-    splits = False
 
     def _fill(self):
         for position, index in enumerate(self.indices):

@@ -26,7 +26,7 @@ from ...judge import judgement, versions
 from ..item import codec, generators, seeding
 from ..naming import hints, scopes, unread
 from ..order import align
-from . import chunks, collate, fetch, lone, split
+from . import chunks, collate, fetch, lone
 
 # Batches after which a data set whose items are cheap, or refused, is looked at again.
 RETRY = 256
@@ -90,7 +90,6 @@ def expect_workers(loader):
     if native.settings.share != native.SHARE_SAMPLES:  # else nothing is judged
         scopes.expect_workers(loader)
     hints.expect(loader)
-    split.expect(loader)
 
 
 class Scope(scopes.Scope):
@@ -112,7 +111,7 @@ class Scope(scopes.Scope):
         elif hints.are_shared(self):  # others have timed items
             self.items, self.item_ns, self.hinted = TIMED, scopes.CHEAP_NS, hints.told(self)
             if self.hinted:
-                self.items, self.item_ns, self.passed_ns = scopes.CHEAP_AFTER, 0, 0
+                self.items, self.item_ns = scopes.CHEAP_AFTER, 0
 
     def rest(self, reason):
         self.reason = reason
@@ -185,7 +184,7 @@ class Scope(scopes.Scope):
             self.kinds = None  # another data set, to be judged anew
 
     def is_cheap(self):
-        return self.items < TIMED or self.item_ns < scopes.CHEAP_NS and not self.waits()
+        return self.items < TIMED or self.item_ns < scopes.CHEAP_NS
 
     def is_to_be_asked_later(self):
         return False
@@ -336,16 +335,6 @@ class Items(fetch.Fetch):
     def wait(self, ask):
         return ask(native.WAIT)
 
-    def _wait(self, position):
-        if split.help_others(self):
-            return native.BUSY
-        return self._ask(position, native.MOMENT if self.is_split else native.WAIT)
-
-    def may_help(self):
-        scope = self.scope
-        return super().may_help() and scope.kinds == [] and scope.off_until <= scope.batches and \
-            not scope.is_cheap() and not scope._may_change()
-
     def _item(self, index, verdict=None):
         # Only what is to be published need be looked at.
         watched = [(look, look()) for look in self.scope.unnamed if verdict == native.CLAIM]
@@ -370,7 +359,6 @@ class Chain(Items):
     """A batch of items each of which draws from where the one before left the generators."""
 
     draws = True
-    splits = False
 
     def __init__(self, scope, work, indices):
         super().__init__(scope, work, indices)

@@ -12,7 +12,7 @@ import ctypes
 from ... import asking, clock, native
 from ...asking import Raised
 from ..item import codec
-from . import bulk, collate, split
+from . import bulk, collate
 
 RAISED = object()  # what Fetch._item() gives in place of a sample
 NOT_OURS = object()  # what run() of a mode gives where torch's own function is to
@@ -136,8 +136,6 @@ class Fetch:
         self.items = asking.Items(scope.dataset, scope.auto)
         self.at = self.made = None  # a position, and (the sample that was made for it last,)
         self.armed_at = None  # Scope.looks, when leaves of options were hidden for this batch
-        self.turn = None  # split.Turn
-        self.is_split = False  # workers of this job make items of each other's batches
 
     def run(self):
         """
@@ -147,7 +145,6 @@ class Fetch:
         self.scope.in_use = True
         try:
             try:
-                self.turn = split.turn_of(self)
                 self._fill()
                 return self._ended()
             except Raised:
@@ -164,8 +161,6 @@ class Fetch:
 
     def _leave(self):
         try:
-            if self.turn is not None:
-                self.turn.end()
             self.leave()
         except Exception as error:  # the batch is made all the same
             self.failed(error)
@@ -336,40 +331,6 @@ class Fetch:
         else:
             self.batch.put_value(position, value, encoded)
 
-    # ---- batches of other workers (split.py) ----
-
-    splits = True  # whether others may make items of this batch
-
-    def split(self, is_split):
-        """Whether what is claimed from now on goes to other workers of this job, whoever else asks for it."""
-        self.is_split = is_split
-        self.sample.split(is_split)
-
-    def may_help(self):
-        """Whether this worker may make items of other batches, and it pays."""
-        scope = self.scope
-        return not scope.in_vain and not scope.unshareable and self.error is None and scope.is_dear()
-
-    def claim(self, work):
-        """The position of a sample of @work that is ours to make now, or None."""
-        count = len(work.indices)
-        if work.looked < count and (work.names is None or work.names[0] is not self.scope.prefixes):
-            work.names = (self.scope.prefixes, self._names(work, work.indices))
-        if work.looked >= count or not work.names[1]:
-            return None
-        position = self.sample.claim_batch(work.names[1].reference, work.looked)
-        work.looked = position + 1
-        return position if position < count else None
-
-    def take_ahead(self, work, position):
-        """Make the sample of @work at @position, which was claimed; whether there is one that can be shared."""
-        own, self.error, self.at = self.error, None, None
-        _, encoded = self._produce(work.indices[position], native.CLAIM, native.AHEAD)
-        if self.error is not None:  # its own batch will raise it
-            work.raised = {**(work.raised or {}), position: self.error}
-        self.error = own
-        return encoded is not None
-
     # ---- what a mode does in its own way ----
 
     draws = False  # whether names say what state generators are in
@@ -401,8 +362,6 @@ class Fetch:
         """Put all samples into the batch that are not there yet; those in the making elsewhere last."""
         position = self.progress.find(native.UNSEEN)
         while 0 <= position < self.failed_at:
-            if self.turn is not None:
-                self.turn.begin(position)
             position, verdict = self._next(position, True)
             if position < self.failed_at:
                 self._settle(position, verdict)
@@ -425,7 +384,7 @@ class Fetch:
 
     def _item(self, index, verdict=None):
         """dataset[index], asked for with @verdict; RAISED with self.error when it raises."""
-        start, passed = clock.thread_ns(), clock.passing_ns()
+        start = clock.thread_ns()
         try:
             if self.scope.bulk is None:
                 value = self.items.get(index)
@@ -436,7 +395,6 @@ class Fetch:
             return RAISED
         self.made = (value,)
         self.scope.learn(clock.thread_ns() - start)
-        self.scope.learn_passed(clock.passing_ns() - passed)
         return value
 
     def arm(self):

@@ -25,9 +25,7 @@ STILL = 64  # items in a row that have drawn nothing: the next ones are taken to
 
 def length(scope):
     """How many items make a stretch; one where none has told yet what it costs."""
-    if scope.item_ns is None:
-        return 1
-    return max(1, STRETCH_NS // max(scope.item_ns, scope.passed_ns if scope.waits() else 1, 1))
+    return 1 if scope.item_ns is None else max(1, STRETCH_NS // max(scope.item_ns, 1))
 
 
 def of(run):
@@ -60,7 +58,6 @@ class Row:
         self.run, self.own, self.python = run, own, python
         self.look = seeding.marks_of_now()
         self.marks = self.look()
-        self.goes_on = None  # split.Turn.goes_on(), where others may ask for an item of this row
 
     @classmethod
     def of(cls, run, own):
@@ -112,11 +109,9 @@ class Row:
         return error
 
     def _get_all(self, indices, values):
-        dataset, put, goes_on = self.run.scope.dataset, values.append, self.goes_on
+        dataset, put = self.run.scope.dataset, values.append
         if self.run.scope.bulk is None:
             for index in indices:
-                if goes_on is not None and not goes_on():
-                    break
                 put(dataset[index])
         else:
             for index in indices:
@@ -126,12 +121,10 @@ class Row:
         """The same, each with the seeds of its own."""
         python, reference = self.python, ctypes.byref(entry)
         dataset, is_single = self.run.scope.dataset, self.run.scope.bulk is None
-        seed, put, goes_on = native.lone_next, values.append, self.goes_on
+        seed, put = native.lone_next, values.append
         seed_private = self.run.seed_private if self.own.paths else None
         try:
             for index in indices:
-                if goes_on is not None and not goes_on():
-                    break
                 seed(reference)
                 python.gauss_next = None
                 if seed_private is not None and not self._attempt(seed_private):
@@ -192,13 +185,12 @@ class Lone:
         indices = run.indices[start:min(end, len(run.indices)) - len(others)]
         self.entry.position = start
         values, error = [], None
-        row.goes_on = run.turn.goes_on if run.turn is not None and not scope.is_cheap() else None
         native.lone_begin(ctypes.byref(self.entry))
-        begin, passed = clock.thread_ns(), clock.passing_ns()
+        begin = clock.thread_ns()
         try:
             error = row.make(self.entry, indices, values)
         finally:
-            made, passed = clock.thread_ns() - begin, clock.passing_ns() - passed
+            made = clock.thread_ns() - begin
             begun = self.entry.position - start
             stays = row.is_as_it_was()
             native.lone_end(ctypes.byref(self.entry), begun if stays else 0,
@@ -213,7 +205,6 @@ class Lone:
             run.error, run.failed_at = error, end
         elif values:
             scope.learn_many(len(values), made)
-            scope.learn_passed(passed // len(values))
         row.learn()
         return end
 

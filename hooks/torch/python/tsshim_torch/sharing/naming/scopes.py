@@ -23,12 +23,6 @@ from . import digests, loaders, unread
 
 # Sharing a sample costs some 20 us and its copy; below 20 times that it does not pay.
 CHEAP_NS = 400_000
-
-# What an item takes at least where another worker of its own job makes it: it is then published and taken.
-DEAR_NS = 2_000_000
-
-# What an item takes at least where another worker of its own job makes it: it is then published and taken.
-DEAR_NS = 2_000_000
 CHEAP_AFTER = 8  # items, the fastest of which counts: the first ones import modules
 
 UNSHAREABLE = 8  # items in a row
@@ -207,7 +201,6 @@ class Scope:
         # that passes would have each of them look more often than its samples call for.
         self.checked, self.cost = float("-inf"), 0.0
         self.item_ns = None
-        self.passed_ns = math.inf  # what one of the last items took at least, of time that passes
         self.items = 0
         self.sizes = {}  # prefix -> how many samples the chunks of an epoch have,
         self.size = None  # and in this one (chunks.size_of())
@@ -389,19 +382,7 @@ class Scope:
 
     def is_cheap(self):
         # What each item costs is looked at all the while, so they may turn dear at any time.
-        return self.item_ns is not None and self.items >= CHEAP_AFTER and self.item_ns < CHEAP_NS \
-            and not self.waits()
-
-    def waits(self):
-        """
-        Whether items wait long for something, such as slow storage.  One may take long for want of a core, but
-        hardly all of the last ones.
-        """
-        return DEAR_NS <= self.passed_ns < math.inf
-
-    def is_dear(self):
-        """Whether it pays that another worker of the same job makes an item."""
-        return self.items >= CHEAP_AFTER and (self.item_ns >= DEAR_NS or self.waits())
+        return self.item_ns is not None and self.items >= CHEAP_AFTER and self.item_ns < CHEAP_NS
 
     def note_files(self, unfit):
         """An item was made of files; those that are @unfit, a text, keep it from others."""
@@ -427,10 +408,6 @@ class Scope:
         self.worked_ns += ns
         before = ns // count if self.item_ns is None else self.item_ns
         self.item_ns = before + (ns // count - before) * min(count, 8) // 8
-
-    def learn_passed(self, ns):
-        """An item took @ns of time that passes."""
-        self.passed_ns = ns if self.passed_ns is math.inf else min(ns, self.passed_ns * 5 // 4 + 1)
 
     def learn(self, ns):
         self.items += 1
