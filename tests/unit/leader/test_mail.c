@@ -134,7 +134,8 @@ Test(mail, what_was_won_and_is_not_made_is_returned)
 {
 	struct desk desk = {.answer = TS_MAIL_SAYS_WON, .count = 1};
 	struct ts_mail_request request = request_of(3, GUARD_NS);
-	int lock = enter(); /* or who asks finds that there is no helper, before the thread runs */
+	/* Before the thread runs who asks may look whether there is a helper. */
+	int lock = enter();
 	pthread_t thread = begin_serving(&desk);
 
 	cr_expect(eq(int, ts_mail_ask(&mail, &request, &slot_index), TS_MAIL_SAYS_WON));
