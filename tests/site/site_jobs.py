@@ -277,6 +277,6 @@ def test_the_directory_for_staged_files(site):
 def test_settings_with_an_unknown_line_are_said_and_never_fatal(site):
     site.write_settings("nodes = auto\nenable = maybe\n")
     output = site.done("probe", "-N2", TSSHIM_SLURM="explain")
-    assert "tsshim: the settings are not used: wrong owner, mode or line" in output
+    assert "tsshim: the settings are not used: line 2 is none of ours" in output, output
     assert probes(output)[0][1] == 0
-    assert "the settings of the Slurm scripts are not used: wrong owner, mode or line" in site.read("/run/site/syslog")
+    assert "the settings of the Slurm scripts are not used: line 2 is none of ours" in site.read("/run/site/syslog")
