@@ -274,13 +274,21 @@ bool ts_ledger_has_live_job(struct ts_ledger *ledger, uint64_t except)
 	return false;
 }
 
+/* @place of job row @job: by @mark with the job's id in it, the next job of the row is not
+ * meant. */
+static void set_mark(
+	struct ts_ledger *ledger, uint32_t job, _Atomic uint64_t *place, uint64_t mark)
+{
+	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, job)->id);
+
+	ts_write_relaxed(place, mark ? mark ^ id : 0);
+}
+
 void ts_ledger_set_launch(struct ts_ledger *ledger, uint32_t job, uint64_t launch)
 {
-	if (job >= TS_JOB_MAX)
-		return;
-	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, job)->id);
-	ts_write_relaxed(
-		&ts_ledger_launch_row(ledger, job)->launch_xor_id, launch ? launch ^ id : 0);
+	if (job < TS_JOB_MAX)
+		set_mark(
+			ledger, job, &ts_ledger_launch_row(ledger, job)->launch_xor_id, launch);
 }
 
 bool ts_ledger_is_of_launch(struct ts_ledger *ledger, uint32_t job, uint64_t launch)
@@ -293,11 +301,8 @@ bool ts_ledger_is_of_launch(struct ts_ledger *ledger, uint32_t job, uint64_t lau
 
 void ts_ledger_set_batch(struct ts_ledger *ledger, uint32_t job, uint64_t batch)
 {
-	if (job >= TS_JOB_MAX)
-		return;
-	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, job)->id);
-	ts_write_relaxed(
-		&ts_ledger_progress(ledger, job)->batch_xor_id, batch ? batch ^ id : 0);
+	if (job < TS_JOB_MAX)
+		set_mark(ledger, job, &ts_ledger_progress(ledger, job)->batch_xor_id, batch);
 }
 
 bool ts_ledger_is_of_batch(struct ts_ledger *ledger, uint32_t job, uint64_t batch)

@@ -716,9 +716,8 @@ static void print_advice(FILE *out, const struct ts_figures *figures)
 	if (figures->alignable > figures->drawn / MATTERS &&
 		figures->alignable <= figures->drawn)
 		fprintf(out,
-			"\n%s samples that draw random numbers were made, some by several "
-			"jobs: "
-			"--align would have shared %.0f %% of them\n",
+			"\n%s samples that draw random numbers were made, some by "
+			"several jobs: --align would have shared %.0f %% of them\n",
 			ts_units_grouped(figures->drawn, number),
 			100.0 * (double)figures->alignable / (double)figures->drawn);
 	if (figures->freeable > figures->strict / MATTERS &&

@@ -73,5 +73,5 @@ def test_a_change_that_was_taken_back():
 
 
 def test_interpreters_that_number_changes():
-    if sys.version_info < (3, 14) and not hasattr(sys, "_is_gil_enabled"):
-        assert len(still.PLACES) == 3
+    numbers = sys.version_info < (3, 14) and getattr(sys, "_is_gil_enabled", lambda: True)()
+    assert len(still.PLACES) == 3 or not numbers

@@ -51,6 +51,9 @@ def _count_by_address(cdata):
     return ctypes.c_size_t.from_address(cdata + 8).value
 
 
+MADV_POPULATE_WRITE = 23  # Linux 5.14
+
+
 class Watched:
     """
     A torch storage that is kept, and the question whether anybody else uses it.  Two counts
@@ -247,7 +250,8 @@ class Buffer(Watched):
         Map all pages in one go; of those that another process made, each would be a fault here once more.
         Kernels before 5.14 do not know this.
         """
-        ctypes.CDLL(None).madvise(ctypes.c_void_p(self.storage.data_ptr()), ctypes.c_size_t(self.nbytes), 23)
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(self.storage.data_ptr()), ctypes.c_size_t(self.nbytes),
+                                  MADV_POPULATE_WRITE)
 
     def remap(self, nbytes):
         """The same memfd as a storage of @nbytes.  Only for a buffer that is not busy."""
